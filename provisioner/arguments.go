@@ -28,22 +28,19 @@ func (n *node) kernelArguments(ctx context.Context, h *host.Host) ([]plan.Action
 	if err != nil || taken && len(actions) == 0 {
 		return nil, err
 	}
-	argv := how.Take
-	return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "),
-		Reason: "puts kernel_arguments into the boot loader's configuration",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			if !h.HasCommand(argv[0]) {
-				return surface.Errorf("this machine has no %s and does not start with its own boot loader, so "+
-					"{kernel_arguments} has no effect; remove the setting", argv[0])
-			}
-			if h.Offline() {
-				return surface.Errorf("%s has to read the disks of a running machine, so {kernel_arguments} has no "+
-					"effect in an offline root; leave the setting out, and set the arguments in the boot loader's "+
-					"configuration", argv[0])
-			}
-			_, err := h.Run(ctx, host.Command{Argv: argv})
-			return err
-		}}), nil
+	why := "puts kernel_arguments into the boot loader's configuration"
+	return append(actions, act(plan.Run, strings.Join(how.Take, " "), why, func(ctx context.Context) error {
+		switch program := how.Take[0]; {
+		case !h.HasCommand(program):
+			return surface.Errorf("this machine has no %s and does not start with its own boot loader, so "+
+				"{kernel_arguments} has no effect; remove the setting", program)
+		case h.Offline():
+			return surface.Errorf("%s has to read the disks of a running machine, so {kernel_arguments} has no effect "+
+				"in an offline root; leave the setting out, and set the arguments in the boot loader's configuration",
+				program)
+		}
+		return run(ctx, h, how.Take)
+	})), nil
 }
 
 // planArgumentsFile plans the boot loader's file, or one line of it.
@@ -55,7 +52,7 @@ func planArgumentsFile(h *host.Host, how distros.CommandLine) ([]plan.Action, er
 		return plan.Files(h, []plan.File{textFile(how.File.Path, how.File.Content, how.File.Why)})
 	}
 	line := strings.TrimSuffix(how.File.Content, "\n")
-	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: line, why: how.File.Why}})
+	return planLines(h, []lineInFile{{Path: how.File.Path, Key: ` # eksnode$`, Text: line, Why: how.File.Why}})
 }
 
 // taken says whether the boot loader has every argument. On an image root

@@ -42,7 +42,7 @@ func TestContainerd2(t *testing.T) {
 			}
 			plain := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 			units := 0
-			for _, f := range n.unitFiles() {
+			for _, f := range n.stepFiles("units") {
 				if filepath.Base(f.Path) == "containerd.service" {
 					units++
 				}
@@ -79,12 +79,6 @@ func TestContainerdOfALine(t *testing.T) {
 			require.GreaterOrEqual(t, at, 0, fixture)
 			assert.Contains(t, n.downloads[at].URL, "containerd-static-"+want+"-linux")
 		}
-	}
-	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2.3"}, releaseOf(t, "flatcar"), Inputs{Arch: "amd64"})
-	require.ErrorContains(t, err, "containerd: Flatcar Container Linux has containerd in its base image; leave the field out")
-	for _, v := range []string{"2.2.1", "2.3"} {
-		err = Spec{KubernetesVersion: "1.34.4", Containerd: "2.3", Versions: map[string]string{"containerd": v}}.Validate()
-		require.Error(t, err, v)
 	}
 }
 

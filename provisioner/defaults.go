@@ -2,7 +2,6 @@ package provisioner
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -73,12 +72,7 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 		spec["featureGates"] = map[string]any{"FastImagePull": true}
 	}
 	if s.NodeProxy != "" {
-		variables := map[string]any{}
-		for name, value := range map[string]string{
-			"http_proxy": s.NodeProxy, "https_proxy": s.NodeProxy, "no_proxy": strings.Join(append(slices.Clone(direct), s.NodeNoProxy...), ","),
-		} {
-			variables[name], variables[strings.ToUpper(name)] = value, value
-		}
+		variables := proxyVariables(s.NodeProxy, slices.Concat(direct, s.NodeNoProxy))
 		spec["instance"] = map[string]any{"environment": map[string]any{"default": variables}}
 	}
 	return spec, err
@@ -87,7 +81,9 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 // defaultsFiles are the file with the settings and those of the mirrors.
 func (n *node) defaultsFiles() []plan.File {
 	var files []plan.File
-	d := manifest.Defaults{MaxConcurrentDownloads: n.spec.MaxConcurrentDownloads, KeepUnpackedLayers: n.spec.KeepUnpackedLayers}
+	d := manifest.Defaults{
+		MaxConcurrentDownloads: n.spec.MaxConcurrentDownloads, KeepUnpackedLayers: n.spec.KeepUnpackedLayers,
+	}
 	if spec, err := n.spec.nodeSpec(); err == nil && len(spec) > 0 { // Validate has refused an error
 		d.Spec, _ = json.Marshal(spec) // of plain values
 	}
@@ -147,9 +143,12 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 	if len(config) == 0 {
 		return nil, surface.Errorf("{kubelet_defaults} has no fields")
 	}
-	for name, want := range map[string]string{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"} {
+	for name, want := range map[string]string{
+		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+	} {
 		if has := config[name]; has != nil && has != want {
-			return nil, surface.Errorf("{kubelet_defaults}: %s is %q, not %s", name, show.Printable(fmt.Sprint(has)), want)
+			return nil, surface.Errorf("{kubelet_defaults}: %s is %q, not %s", name, show.Printable(fmt.Sprint(has)),
+				want)
 		}
 		delete(config, name)
 	}
@@ -157,69 +156,66 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 }
 
 // validateKubeletDefaults checks the configuration for the spec's kubelet.
-func (s Spec) validateKubeletDefaults() error {
+func (s Spec) validateKubeletDefaults(p *problems) {
 	config, err := s.kubeletDefaults()
 	minor := s.minor()
-	if err != nil || len(config) == 0 || minor == 0 {
-		return err
+	if *p = append(*p, err); err != nil || len(config) == 0 || minor == 0 {
+		return
 	}
 	if s.Swap != "" && config["failSwapOn"] == true {
-		return surface.Errorf("{kubelet_defaults}: failSwapOn contradicts %s", surface.Name("swap").Is(s.Swap))
+		p.add("{kubelet_defaults}: failSwapOn contradicts %s", surface.Name("swap").Is(s.Swap))
+		return
 	}
-	problems := kubelet.FieldProblems(minor, config)
-	if len(problems) == 0 {
-		problems = kubelet.Problems(minor, kubelet.Base(minor), config, nil)
+	found := kubelet.FieldProblems(minor, config)
+	if len(found) == 0 {
+		found = kubelet.Problems(minor, kubelet.Base(minor), config, nil)
+	}
+	for _, f := range found {
+		p.add("{kubelet_defaults}: %s: %s", f.Field, f.Text)
 	}
 	if _, has := config["providerID"]; has {
-		problems = append(problems, kubelet.Problem{Field: "providerID", Text: "names one instance, but every node would have it"})
+		p.add("{kubelet_defaults}: providerID: names one instance, but every node would have it")
 	}
-	var errs []error
-	for _, p := range problems {
-		errs = append(errs, surface.Errorf("{kubelet_defaults}: %s: %s", p.Field, p.Text))
-	}
-	return errors.Join(errs...)
 }
 
 var registryForm = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?)$`)
 
 // validateNodeDefaults refuses settings without an effect, and addresses that are none.
-func (s Spec) validateNodeDefaults() []error {
-	errs := []error{s.validateKubeletDefaults()}
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateNodeDefaults(p *problems) {
+	s.validateKubeletDefaults(p)
 	for _, registry := range slices.Sorted(maps.Keys(s.RegistryMirrors)) {
 		name := surface.Name("registry_mirrors").Key(registry)
 		if !registryForm.MatchString(registry) {
-			add("%s is not a registry, such as docker.io or registry.example:5000, and not *", name)
+			p.add("%s is not a registry, such as docker.io or registry.example:5000, and not *", name)
 		}
 		for mirror := range strings.SplitSeq(s.RegistryMirrors[registry], ",") {
 			if why := badAddress(strings.TrimSpace(mirror), false); why != "" {
-				add("%s: %s", name, why)
+				p.add("%s: %s", name, why)
 			}
 		}
 	}
 	if s.NodeProxy != "" {
 		if why := badAddress(s.NodeProxy, false); why != "" {
-			add("{node_proxy}: %s", why)
+			p.add("{node_proxy}: %s", why)
 		}
 	}
-	errs = append(errs, validateNoProxy("node_no_proxy", s.NodeNoProxy, "node_proxy", s.NodeProxy)...)
+	p.noProxy("node_no_proxy", s.NodeNoProxy, "node_proxy", s.NodeProxy)
 	if s.MaxConcurrentDownloads < 0 {
-		add("{max_concurrent_downloads} must be at least 1")
+		p.add("{max_concurrent_downloads} must be at least 1")
 	}
 	if !s.joins() {
 		for _, f := range []struct {
 			field surface.Name
 			set   bool
 		}{
-			{"kubelet_defaults", s.KubeletDefaults != ""}, {"swap", s.Swap != ""}, {"soci", s.SOCI}, {"node_proxy",
-				s.NodeProxy != ""},
+			{"kubelet_defaults", s.KubeletDefaults != ""}, {"swap", s.Swap != ""}, {"soci", s.SOCI},
+			{"node_proxy", s.NodeProxy != ""},
 			{"max_concurrent_downloads", s.MaxConcurrentDownloads > 0}, {"keep_unpacked_layers", s.KeepUnpackedLayers},
 		} {
 			if f.set {
-				add("%s has no effect with %s: another first boot configures the node", f.field,
+				p.add("%s has no effect with %s: another first boot configures the node", f.field,
 					surface.Name("bootstrap").Is(bootNone))
 			}
 		}
 	}
-	return errs
 }

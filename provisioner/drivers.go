@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -29,21 +26,19 @@ func (s Spec) driverLine() (line string, open bool) {
 }
 
 // validateDrivers refuses what is no line, and drivers without a kernel.
-func (s Spec) validateDrivers() []error {
-	var errs []error
+func (s Spec) validateDrivers(p *problems) {
 	if s.NVIDIA != "" && !lineForm.MatchString(s.NVIDIA) {
-		errs = append(errs, surface.Errorf("{nvidia}: %q is no line of NVIDIA's driver; "+
-			"write open-580 for the open modules, 580 for the proprietary ones", s.NVIDIA))
+		p.add("{nvidia}: %q is no line of NVIDIA's driver; "+
+			"write open-580 for the open modules, 580 for the proprietary ones", s.NVIDIA)
 	}
 	for _, f := range []struct {
 		field surface.Name
 		set   bool
 	}{{"nvidia", s.NVIDIA != ""}, {"neuron", s.Neuron}} {
 		if f.set && s.Kernel == "" {
-			errs = append(errs, surface.Errorf("%s needs {kernel}: the driver is made for one kernel", f.field))
+			p.add("%s needs {kernel}: the driver is made for one kernel", f.field)
 		}
 	}
-	return errs
 }
 
 // checkDriver refuses a line that the distribution does not have in the wanted form.
@@ -59,42 +54,9 @@ func (s Spec) checkDriver(d distros.Distro) error {
 		"use {packages} and {nvidia_container_toolkit}", d.Name)
 }
 
-// nvidiaDriver starts the persistence daemon at boot where the driver runs. Units of some
-// distributions have no section Install, or start without persistence mode. Memory of
-// coherent GPUs stays with the driver, as in Amazon's images: Kubernetes does not manage it.
-func nvidiaDriver(packages []string) option {
-	const unit, why = "nvidia-persistenced.service", "the driver keeps the GPUs ready"
-	return option{
-		id: "nvidia", why: "the driver of GPUs", packages: packages, module: "nvidia",
-		files: []plan.File{
-			textFile("/etc/systemd/system/"+unit+".d/10-eksnode.conf",
-				"[Unit]\nConditionPathExists=/proc/driver/nvidia/version\n\n[Service]\n"+
-					"ExecStartPost=-/usr/bin/nvidia-smi --persistence-mode=1\n", why),
-			textFile("/etc/modprobe.d/eksnode-nvidia.conf", "options nvidia NVreg_CoherentGPUMemoryMode=driver\n",
-				"the driver manages coherent memory"),
-		},
-		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/multi-user.target.wants/" + unit,
-			To: "/usr/lib/systemd/system/" + unit, Why: why}},
-	}
-}
-
-// neuron is the driver of Trainium and Inferentia, which needs no runtime of its own.
-func neuron() option {
-	return option{
-		id: string(distros.Neuron), needs: distros.Neuron, module: "neuron",
-		why: "containers can use Trainium and Inferentia",
-		files: []plan.File{textFile("/etc/modules-load.d/eksnode-neuron.conf", "neuron\n",
-			"the devices exist before their device plugin")},
-	}
-}
-
 // named fills the spec's kernel in the names of packages.
 func (n *node) named(packages []string) []string {
 	return n.distro.PackageManager.Kernels().Named(packages, n.spec.Kernel)
-}
-
-func (n *node) headers() string {
-	return n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
 }
 
 func (n *node) driverPackages() []string {
@@ -126,10 +88,10 @@ func (n *node) keepLine(ctx context.Context, h *host.Host, names []string) error
 
 // drivers builds the modules of the options that a kernel of the image lacks.
 func (n *node) drivers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	h = h.With(n.spec.proxyVariables()...)
+	h = h.With(n.spec.buildProxy()...)
 	var g gathered
 	for _, o := range n.options() {
-		lacking, err := kernelsWithout(h, o.module)
+		lacking, err := kernelsWithout(h, o.Module)
 		if err != nil {
 			return nil, err
 		}
@@ -143,8 +105,8 @@ func (n *node) drivers(ctx context.Context, h *host.Host) ([]plan.Action, error)
 
 // planModule plans to install the packages of a module, and to build it for kernels.
 func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels []string) ([]plan.Action, error) {
-	pm, packages := n.distro.PackageManager, n.named(n.distro.OptionPackages[o.moduleOf])
-	lacks := fmt.Sprintf("the kernel %s has no module %s", strings.Join(kernels, " "), o.module)
+	pm, packages := n.distro.PackageManager, n.named(n.distro.OptionPackages[o.ModuleOf])
+	lacks := fmt.Sprintf("the kernel %s has no module %s", strings.Join(kernels, " "), o.Module)
 	var actions, after []plan.Action
 	have, err := pm.Installed(ctx, h, packages)
 	if err != nil && !errors.Is(err, host.ErrMountedRoot) { // the plan contains what a live run would look for
@@ -153,7 +115,7 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 	if missing := slices.DeleteFunc(packages, func(p string) bool { return have[p] != "" }); len(missing) > 0 {
 		if n.spec.Kernel == "" {
 			return nil, surface.Errorf("%s: %s; set {kernel} to one that has it, or for which the package %s is built",
-				surface.Name(o.id), lacks, packages[0])
+				surface.Name(o.ID), lacks, packages[0])
 		}
 		if actions, after, err = n.planRepositories(h, true); err != nil {
 			return nil, err
@@ -167,26 +129,25 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 			}})
 	}
 	for _, kernel := range kernels {
-		argv := []string{"dkms", "autoinstall", "-k", kernel}
-		actions = append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: lacks,
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if !h.HasCommand("dkms") {
-					return surface.Errorf("%s: %s, and no package builds it; choose another {kernel}", surface.Name(o.id), lacks)
-				}
-				out, err := h.Run(ctx, host.Command{Argv: argv})
-				if err != nil {
-					return surface.Errorf("%s: building the module %s: %w", surface.Name(o.id), o.module, err)
-				}
-				left, err := kernelsWithout(h, o.module)
-				if err == nil {
-					err = h.Files.RemoveAll(dkmsKey)
-				}
-				if slices.Contains(left, kernel) {
-					err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", surface.Name(o.id),
-						o.module, kernel, bytes.TrimSpace(out))
-				}
-				return err
-			}})
+		argv, name := []string{"dkms", "autoinstall", "-k", kernel}, surface.Name(o.ID)
+		actions = append(actions, act(plan.Run, strings.Join(argv, " "), lacks, func(ctx context.Context) error {
+			if !h.HasCommand("dkms") {
+				return surface.Errorf("%s: %s, and no package builds it; choose another {kernel}", name, lacks)
+			}
+			out, err := h.Run(ctx, host.Command{Argv: argv})
+			if err != nil {
+				return surface.Errorf("%s: building the module %s: %w", name, o.Module, err)
+			}
+			left, err := kernelsWithout(h, o.Module)
+			if err == nil {
+				err = h.Files.RemoveAll(dkmsKey)
+			}
+			if slices.Contains(left, kernel) {
+				err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", name, o.Module, kernel,
+					bytes.TrimSpace(out))
+			}
+			return err
+		}))
 	}
 	return append(actions, after...), nil
 }
@@ -200,10 +161,10 @@ const modulesFolder = "/lib/modules"
 // kernelsWithout returns the installed kernels that have no such module. Of a removed
 // kernel, files of depmod may be left, but not those of its package.
 func kernelsWithout(h *host.Host, module string) ([]string, error) {
-	kernels, err := afero.ReadDir(h.Files, modulesFolder)
-	if errors.Is(err, fs.ErrNotExist) || module == "" {
+	if module == "" {
 		return nil, nil
 	}
+	kernels, err := entries(h, modulesFolder)
 	if err != nil {
 		return nil, err
 	}

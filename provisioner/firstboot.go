@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -38,7 +37,9 @@ const authenticator = "aws-iam-authenticator"
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 func (n *node) bootFiles() []bootunits.File {
-	return bootunits.Files(bootunits.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
+	return bootunits.Files(bootunits.Layout{
+		Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder,
+	})
 }
 
 // firstBoot installs the files with which the image joins a cluster, or removes
@@ -48,27 +49,23 @@ func (n *node) firstBoot(ctx context.Context, h *host.Host) ([]plan.Action, erro
 	if err != nil {
 		return nil, err
 	}
-	var actions []plan.Action
+	var g gathered
 	if n.spec.joins() {
-		actions, err = n.planBoot(h, m)
+		g.add(n.planBoot(h, m))
 	} else {
 		// another program's first boot stays
-		actions, err = planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
+		g.add(planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
 			return name == path.Join(n.distro.CommandFolder, authenticator) ||
 				slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
-		})
-	}
-	if err != nil {
-		return nil, err
+		}))
 	}
 	stale := false
-	if len(actions) > 0 {
-		if stale, err = knowsUnits(ctx, h, bootunits.Units()); err != nil {
-			return nil, err
-		}
+	if len(g.actions) > 0 {
+		stale, err = knowsUnits(ctx, h, bootunits.Units())
+		g.add(nil, err)
 	}
-	reload, err := needsReload(ctx, h, stale, bootunits.Units())
-	return append(actions, reload...), err
+	g.add(needsReload(ctx, h, stale, bootunits.Units()))
+	return g.all()
 }
 
 // knowsUnits says whether systemd has any of the units in memory. systemd finds new
@@ -86,16 +83,14 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 		return nil, err
 	}
 	var g gathered
-	var files []plan.File
 	for _, f := range n.bootFiles() {
 		switch {
 		case f.Folder:
-			g.add(planFolder(h, folder{f.Path, f.Why}))
+			g.add(planFolder(h, f.Path, f.Why))
 		case f.Link == "":
-			files = append(files, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
+			g.add(plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why}}))
 		}
 	}
-	g.add(plan.Files(h, files))
 	links, err := n.bootLinks(h)
 	g.add(nil, err)
 	g.add(plan.Links(h, links))
@@ -111,7 +106,8 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 			links = append(links, plan.SymbolicLink{Path: f.Path, To: f.Link, Why: f.Why})
 		}
 	}
-	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()), Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
+	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()),
+		Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
 	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
 		name := path.Join(dir, authenticator)
 		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.To {
@@ -130,35 +126,30 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 // refuseOthers fails when the image has another program's first boot: it would be
 // lost, or run in addition to eksnode's.
 func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
-	var errs []error
+	var p problems
 	for _, f := range n.bootFiles() {
 		if f.Folder || recorded(m, f.Path) {
 			continue
 		}
-		st, err := h.Files.Lstat(f.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
+		there, err := plan.IsThere(h, f.Path)
+		if err != nil {
 			return fmt.Errorf("searching for another first boot: %w", err)
 		}
-		if same, err := isBootFile(h, f, st); err != nil {
+		if same, err := isBootFile(h, f); err != nil {
 			return err
-		} else if !same {
-			errs = append(errs, surface.Errorf(`%s belongs to another first boot: set %s to keep that first boot, or remove the file`, f.Path, surface.Name("bootstrap").Is(bootNone)))
+		} else if there && !same {
+			p.add("%s belongs to another first boot: set %s to keep that first boot, or remove the file", f.Path,
+				surface.Name("bootstrap").Is(bootNone))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
 // isBootFile says whether a killed run left the file before it wrote the manifest.
-func isBootFile(h *host.Host, f bootunits.File, st fs.FileInfo) (bool, error) {
+func isBootFile(h *host.Host, f bootunits.File) (bool, error) {
 	if f.Link != "" {
 		to, err := h.Files.ReadlinkIfPossible(f.Path)
 		return err == nil && to == f.Link, nil
-	}
-	if !st.Mode().IsRegular() {
-		return false, nil
 	}
 	return plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}.IsThere(h)
 }
@@ -204,9 +195,8 @@ func (n *node) command(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil || same {
 		return actions, err
 	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: record.Path, Reason: "audits the image and lets " +
-		"it join at first boot",
-		Do: func(context.Context, plan.Progress) error { return n.copySelf(h) }}), nil
+	return append(actions, act(plan.Write, record.Path, "audits the image and lets it join at first boot",
+		func(context.Context) error { return n.copySelf(h) })), nil
 }
 
 func (n *node) copySelf(h *host.Host) error {
@@ -232,5 +222,7 @@ func (n *node) commandRecord() (manifest.File, error) {
 	if err != nil {
 		return manifest.File{}, fmt.Errorf("reading the running program: %w", err)
 	}
-	return manifest.File{Path: n.commandPath(), Mode: commandMode, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+	return manifest.File{
+		Path: n.commandPath(), Mode: commandMode, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)),
+	}, nil
 }

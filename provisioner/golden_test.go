@@ -123,7 +123,10 @@ func TestRowsOfAmazonsRecipe(t *testing.T) {
 	items, err := Steps(s, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	n := &node{spec: Spec{}, distro: d}
-	has := text(plan.Make(t.Context(), bare(t, d), items)) + string(n.sysctlFile().Content) + string(modulesConf) + fields
+	has := text(plan.Make(t.Context(), bare(t, d), items)) + fields
+	for _, f := range append(n.stepFiles("modules"), n.sysctlFile()) {
+		has += string(f.Content)
+	}
 	_, rows, _ := strings.Cut(page, "| what | Amazon's recipe | eksnode |\n|---|---|---|\n")
 	count := 0
 	for row := range strings.Lines(rows) {

@@ -29,8 +29,8 @@ import (
 // profiles are the profiles of the SCAP Security Guide for the levels of hardening: the
 // names in the content for Debian and Ubuntu, and those in the other content.
 var profiles = map[string][]string{
-	distros.CIS1: {"cis_level1_server", "cis_server_l1"}, distros.CIS2: {"cis_level2_server",
-		"cis"}, distros.STIG: {"stig"},
+	distros.CIS1: {"cis_level1_server", "cis_server_l1"}, distros.CIS2: {"cis_level2_server", "cis"},
+	distros.STIG: {"stig"},
 }
 
 const (
@@ -60,31 +60,29 @@ func (s Spec) level() string {
 
 // validateHardening refuses unknown settings, two levels, and what has no effect without a
 // level.
-func (s Spec) validateHardening() []error {
-	errs := validateNames("hardening", s.Hardening, Hardenings())
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateHardening(p *problems) {
+	p.choices("hardening", s.Hardening, Hardenings())
 	level := s.level()
 	for _, name := range s.Hardening {
 		if profiles[name] != nil && name != level {
-			add("{hardening} has the levels %q and %q; choose one", level, name)
+			p.add("{hardening} has the levels %q and %q; choose one", level, name)
 		}
 	}
 	if level == "" && len(s.HardeningExceptions) > 0 {
-		add("{hardening_exceptions} has no effect without a level in {hardening}")
+		p.add("{hardening_exceptions} has no effect without a level in {hardening}")
 	}
 	if level == "" && s.Guide != nil {
-		add("{hardening_content} has no effect without a level in {hardening}")
+		p.add("{hardening_content} has no effect without a level in {hardening}")
 	}
 	for _, rule := range slices.Sorted(maps.Keys(s.HardeningExceptions)) {
 		key := surface.Name("hardening_exceptions").Key(rule)
 		if !guideRule.MatchString(strings.TrimPrefix(rule, rulePrefix)) {
-			add("%s is not the ID of a rule, such as package_aide_installed", key)
+			p.add("%s is not the ID of a rule, such as package_aide_installed", key)
 		}
 		if strings.TrimSpace(s.HardeningExceptions[rule]) == "" {
-			add("%s has no reason; write for auditors why nodes do without the rule", key)
+			p.add("%s has no reason; write for auditors why nodes do without the rule", key)
 		}
 	}
-	return errs
 }
 
 // checkHardening refuses a level for which a distribution has no content.
@@ -100,11 +98,11 @@ func (s Spec) checkHardening(d distros.Distro) error {
 				others = append(others, other.ID)
 			}
 		}
-		return surface.Errorf("{hardening}: the SCAP Security Guide has no %q for %s; it has content for %s", level, d.Name,
-			strings.Join(others, ", "))
+		return surface.Errorf("{hardening}: the SCAP Security Guide has no %q for %s; it has content for %s",
+			level, d.Name, strings.Join(others, ", "))
 	case s.Guide == nil:
-		return surface.Errorf("{hardening}: the SCAP Security Guide has no %q for %s; it has %s, and {hardening_content} can name a data stream with more", level, d.Name,
-			strings.Join(guide.Levels, ", "))
+		return surface.Errorf("{hardening}: the SCAP Security Guide has no %q for %s; it has %s, "+
+			"and {hardening_content} can name a data stream with more", level, d.Name, strings.Join(guide.Levels, ", "))
 	}
 	return nil
 }
@@ -119,8 +117,8 @@ func (l Local) ReadContent(s *Spec) error {
 		return surface.Errorf("{hardening_content}: %w", err)
 	}
 	if !profileForm.Match(text) {
-		return surface.Errorf("{hardening_content}: %s has no profile; name a data stream of the SCAP Security Guide, such as "+
-			"ssg-debian12-ds.xml", l.HardeningContent)
+		return surface.Errorf("{hardening_content}: %s has no profile; name a data stream of the SCAP Security Guide, "+
+			"such as ssg-debian12-ds.xml", l.HardeningContent)
 	}
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)
@@ -141,11 +139,11 @@ func (n *node) hardening(_ context.Context, h *host.Host) ([]plan.Action, error)
 	if err != nil || bytes.Contains(have, []byte(id)) {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "the script of " + n.spec.level() + " by oscap xccdf generate fix",
-		Reason: "hardening asks for " + n.spec.level(), Do: func(ctx context.Context, _ plan.Progress) error {
-			t := tailoring{ID: id, Level: n.spec.level(), h: h.With(n.spec.proxyVariables()...)}
+	return []plan.Action{act(plan.Run, "the script of "+n.spec.level()+" by oscap xccdf generate fix",
+		"hardening asks for "+n.spec.level(), func(ctx context.Context) error {
+			t := tailoring{ID: id, Level: n.spec.level(), h: h.With(n.spec.buildProxy()...)}
 			return n.harden(ctx, &t)
-		}}}, nil
+		})}, nil
 }
 
 // guideExceptions are the rules that hardening leaves out, with reasons: those of the rules
@@ -258,8 +256,10 @@ func (n *node) guide(t *tailoring) ([]byte, error) {
 				have = append(have, e.Name())
 			}
 		}
-		return nil, surface.Errorf("{hardening}: the package %s of this machine has no %s, only %s: it is older than %s (%w); take the file from a newer package, and name it in {hardening_content}",
-			n.distro.Guide.Packages[1], path.Base(t.Content), cmp.Or(strings.Join(have, ", "), "none"), release.PrettyName, err)
+		return nil, surface.Errorf("{hardening}: the package %s of this machine has no %s, only %s: "+
+			"it is older than %s (%w); take the file from a newer package, and name it in {hardening_content}",
+			n.distro.Guide.Packages[1], path.Base(t.Content), cmp.Or(strings.Join(have, ", "), "none"),
+			release.PrettyName, err)
 	}
 	return text, nil
 }
@@ -282,11 +282,11 @@ func (n *node) tailor(t *tailoring, content []byte) error {
 	for _, m := range selectedForm.FindAllSubmatch(rest, -1) {
 		selected[string(m[1])] = true
 	}
-	var errs []error
+	var p problems
 	for rule := range n.spec.HardeningExceptions {
 		if !selected[strings.TrimPrefix(rule, rulePrefix)] {
-			errs = append(errs, surface.Errorf("%s: the profile %s selects no such rule; write the ID of the guide, such as package_aide_installed",
-				surface.Name("hardening_exceptions").Key(rule), profiles[t.Level][i]))
+			p.add("%s: the profile %s selects no such rule; write the ID of the guide, such as package_aide_installed",
+				surface.Name("hardening_exceptions").Key(rule), profiles[t.Level][i])
 		}
 	}
 	t.Exceptions = n.guideExceptions()
@@ -300,7 +300,7 @@ func (n *node) tailor(t *tailoring, content []byte) error {
 	}
 	maps.DeleteFunc(t.Exceptions, func(rule, _ string) bool { return !selected[rule] })
 	file := path.Join(guideWork, "tailoring.xml")
-	return errors.Join(errors.Join(errs...), t.h.Files.WriteFile(file, t.text(), host.Attributes{Mode: 0o600}))
+	return errors.Join(append(p, t.h.Files.WriteFile(file, t.text(), host.Attributes{Mode: 0o600}))...)
 }
 
 // oscap is a command with the tailoring.
@@ -327,7 +327,8 @@ func (t *tailoring) scan(ctx context.Context) error {
 		}
 	}
 	if t.passed == 0 {
-		return surface.Errorf("{hardening}: no rule of %s applies to this machine; name the content of its distribution and release in {hardening_content}", path.Base(t.Content))
+		return surface.Errorf("{hardening}: no rule of %s applies to this machine; "+
+			"name the content of its distribution and release in {hardening_content}", path.Base(t.Content))
 	}
 	return nil
 }

@@ -55,18 +55,18 @@ type wanted struct {
 // wanted lists the images with their digests.
 func (s Spec) wanted() ([]wanted, error) {
 	var all []wanted
-	var errs []error
+	var p problems
 	add := func(field surface.Name, text string, w wanted) {
 		r, err := s.pinned(text)
 		if err != nil {
-			errs = append(errs, surface.Errorf("%s: %w", field, err))
+			p.add("%s: %w", field, err)
 			return
 		}
 		if w.Reference = r; w.as == "" {
 			w.as = r.Name
 		}
 		if slices.ContainsFunc(all, func(o wanted) bool { return o.as == w.as }) {
-			errs = append(errs, surface.Errorf("%s: %s is listed twice", field, w.as))
+			p.add("%s: %s is listed twice", field, w.as)
 			return
 		}
 		all = append(all, w)
@@ -77,7 +77,7 @@ func (s Spec) wanted() ([]wanted, error) {
 	for _, text := range s.Images {
 		add(surface.Name("images"), text, wanted{archive: imageArchive})
 	}
-	return all, errors.Join(errs...)
+	return all, errors.Join(p...)
 }
 
 // pinned reads a reference. A missing digest comes from the lock, and a digest must
@@ -90,13 +90,16 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 	locked, ok := s.Lock.Image(r.Name)
 	switch {
 	case s.Lock == nil && r.Digest == "":
-		return r, surface.Errorf(`%q has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images %[1]s" and set %[2]s`, text, surface.Name("lock_file"))
+		return r, surface.Errorf("%q has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, "+
+			`or lock the digest with "eksnode lock --images %[1]s" and set %[2]s`, text, surface.Name("lock_file"))
 	case s.Lock == nil:
 		return r, nil
 	case !ok:
-		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --images %[1]s"`, r.Name)
+		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --images %[1]s"`,
+			r.Name)
 	case r.Digest != "" && r.Digest != locked:
-		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or update the lock file", r.Name, r.Digest, locked, surface.Field())
+		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; "+
+			"correct the %s, or update the lock file", r.Name, r.Digest, locked, surface.Field())
 	}
 	r.Digest = locked
 	return r, nil
@@ -127,7 +130,7 @@ func (n *node) images(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 	if err != nil {
 		return nil, err
 	}
-	run := &importing{h: h, supply: n.supply}
+	all := &importing{h: h, supply: n.supply}
 	var todo []plan.Action
 	for _, w := range n.containers {
 		reason, err := w.notDone(h, m, have)
@@ -135,15 +138,16 @@ func (n *node) images(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 			return nil, err
 		}
 		if reason != "" {
-			todo = append(todo, plan.Action{Verb: plan.Fetch, Target: w.as, Reason: fmt.Sprintf("%s: %s",
-				w.Reference, reason),
-				Do: func(ctx context.Context, progress plan.Progress) error { return run.one(ctx, w, progress) }})
+			todo = append(todo, plan.Action{
+				Verb: plan.Fetch, Target: w.as, Reason: fmt.Sprintf("%s: %s", w.Reference, reason),
+				Do: func(ctx context.Context, progress plan.Progress) error { return all.one(ctx, w, progress) },
+			})
 		}
 	}
 	if len(todo) > 0 {
 		last := todo[len(todo)-1].Do
 		todo[len(todo)-1].Do = func(ctx context.Context, progress plan.Progress) error {
-			return errors.Join(last(ctx, progress), run.stop(ctx))
+			return errors.Join(last(ctx, progress), all.stop(ctx))
 		}
 	}
 	return append(actions, todo...), nil
@@ -197,7 +201,8 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 		}
 	}()
 	if i.supply == nil {
-		return fmt.Errorf("fetching the image %s: eksnode on the machine pulls no images; provision with Packer, or with eksnode on a workstation", w.Reference)
+		return fmt.Errorf("fetching the image %s: eksnode on the machine pulls no images; "+
+			"provision with Packer, or with eksnode on a workstation", w.Reference)
 	}
 	digest, archive, err := i.fetch(ctx, w, progress)
 	if err != nil {
@@ -223,7 +228,9 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 }
 
 // fetch writes an image's archive to the place for its import.
-func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress) (digest string, archive manifest.File, err error) {
+func (i *importing) fetch(
+	ctx context.Context, w wanted, progress plan.Progress,
+) (digest string, archive manifest.File, err error) {
 	got, err := i.supply.Supply(ctx, asset.Wanted{Image: w.String(), As: w.as})
 	if err != nil {
 		return "", archive, err
@@ -236,7 +243,8 @@ func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress)
 			return err
 		}
 		if s := hex.EncodeToString(sum.Sum(nil)); s != got.SHA256 || from.done != got.Size {
-			return fmt.Errorf("the archive has %d bytes and the SHA-256 %s instead of %d bytes and %s; nothing was imported", from.done, s, got.Size, got.SHA256)
+			return fmt.Errorf("the archive has %d bytes and the SHA-256 %s instead of %d bytes and %s; "+
+				"nothing was imported", from.done, s, got.Size, got.SHA256)
 		}
 		return nil
 	})
@@ -253,7 +261,8 @@ func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
 		return err
 	}
 	if lack := containerd.Lacks(have, w.as, digest); lack != "" {
-		return fmt.Errorf("verifying the image %s as %s, which must have the digest %s: %s", w.Reference, w.as, digest, lack)
+		return fmt.Errorf("verifying the image %s as %s, which must have the digest %s: %s", w.Reference, w.as, digest,
+			lack)
 	}
 	return nil
 }
@@ -265,8 +274,7 @@ func (i *importing) start(ctx context.Context) error {
 		return err
 	}
 	i.started = true
-	_, err = i.h.Run(ctx, host.Command{Argv: []string{"systemctl", "start", containerd.Unit}})
-	return err
+	return run(ctx, i.h, []string{"systemctl", "start", containerd.Unit})
 }
 
 // stop stops containerd again if start started it, also when ctx has ended.
@@ -286,7 +294,8 @@ func recordImage(h *host.Host, w wanted, digest string, archive manifest.File) e
 	}
 	m.RecordImage(manifest.Image{Name: w.as, Digest: digest, Source: w.String()})
 	if w.keep {
-		m.Record(manifest.Asset{ID: pauseAsset, Version: w.Tag(), URL: w.String(), Size: archive.Size, SHA256: archive.SHA256, Files: []manifest.File{archive}})
+		m.Record(manifest.Asset{ID: pauseAsset, Version: w.Tag(), URL: w.String(), Size: archive.Size,
+			SHA256: archive.SHA256, Files: []manifest.File{archive}})
 	}
 	return m.Save(h)
 }

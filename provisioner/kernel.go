@@ -3,7 +3,6 @@ package provisioner
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,17 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-//go:embed assets/modules.conf
-var modulesConf []byte
-
-// modulesFile loads the modules at boot. Provisioning does not load them: the
-// node's kernel needs them, not the builder machine's, which in a container belongs
-// to the host and after an upgrade has no modules left.
-func modulesFile() []plan.File {
-	return []plan.File{textFile("/etc/modules-load.d/eksnode.conf", modulesConf, "the kernel modules of containers "+
-		"and kube-proxy")}
-}
 
 // nodeSysctls are the kernel settings of every node. With protectKernelDefaults the
 // kubelet does not start when one of the first three differs. The reserved ports
@@ -51,7 +39,7 @@ func nodeSysctls() map[string]string {
 func (n *node) allSysctls() map[string]string {
 	all := nodeSysctls()
 	for _, o := range n.options() {
-		maps.Copy(all, o.sysctls)
+		maps.Copy(all, o.Sysctls)
 	}
 	for name, value := range n.spec.Sysctls {
 		all[name] = strings.TrimSpace(value)
@@ -160,9 +148,8 @@ func (n *node) kernel(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 	if err := n.checkBootLoader(h); err != nil {
 		return nil, err
 	}
-	actions := []plan.Action{{Verb: plan.Remove, Target: strings.Join(others, " "),
-		Reason: "the image starts with " + kernel,
-		Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, others) }}}
+	actions := []plan.Action{act(plan.Remove, strings.Join(others, " "), "the image starts with "+kernel,
+		func(ctx context.Context) error { return pm.Remove(ctx, h, others) })}
 	return append(actions, n.planDefaultKernel(h)...), nil
 }
 
@@ -172,15 +159,13 @@ func (n *node) planDefaultKernel(h *host.Host) []plan.Action {
 	if len(argv) == 0 {
 		return nil
 	}
-	return []plan.Action{{Verb: plan.Run, Target: strings.Join(argv, " "),
-		Reason: "the boot loader starts the kernel that is left",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			if there, err := h.Exists(n.distro.Kernel.DefaultFor); err != nil || !there || !h.HasCommand(argv[0]) {
-				return err // another program makes the image bootable
-			}
-			_, err := h.Run(ctx, host.Command{Argv: argv})
-			return err
-		}}}
+	why := "the boot loader starts the kernel that is left"
+	return []plan.Action{act(plan.Run, strings.Join(argv, " "), why, func(ctx context.Context) error {
+		if there, err := h.Exists(n.distro.Kernel.DefaultFor); err != nil || !there || !h.HasCommand(argv[0]) {
+			return err // another program makes the image bootable
+		}
+		return run(ctx, h, argv)
+	})}
 }
 
 // checkBootLoader refuses an offline root whose boot loader must read the disks of a
@@ -194,7 +179,8 @@ func (n *node) checkBootLoader(h *host.Host) error {
 	if err != nil || !there {
 		return err
 	}
-	return surface.Errorf("%s writes %s, and for that has to read the disks of a running machine, so {kernel} cannot be changed in an offline root; provision a booted machine",
+	return surface.Errorf("%s writes %s, and for that has to read the disks of a running machine, "+
+		"so {kernel} cannot be changed in an offline root; provision a booted machine",
 		n.distro.Kernel.Default[0], config)
 }
 

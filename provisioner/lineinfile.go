@@ -11,40 +11,31 @@ import (
 
 // lineInFile is one line of a file that belongs to another program.
 type lineInFile struct {
-	path string
-	// key is a regular expression for the lines that the line replaces.
-	key  string
-	text string
-	// first puts a new line at the beginning of the file: before the first table of
+	Path string
+	// Key is a regular expression for the lines that the line replaces.
+	Key, Text string
+	// First puts a new line at the beginning of the file: before the first table of
 	// a TOML file.
-	first bool
-	why   string
+	First bool
+	Why   string
 }
 
-// in is the text with the line, which replaces the first match of key and no later
+// in is the text with the line, which replaces the first match of Key and no later
 // one.
 func (l lineInFile) in(text string) string {
-	key := regexp.MustCompile(l.key)
-	var out []string
-	done := false
-	for have := range strings.Lines(text) {
-		have = strings.TrimSuffix(have, "\n")
-		switch {
-		case !key.MatchString(have):
-			out = append(out, have)
-		case !done:
-			out = append(out, l.text)
-			done = true
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	matches := regexp.MustCompile(l.Key).MatchString
+	at := slices.IndexFunc(lines, matches)
+	if lines = slices.DeleteFunc(lines, matches); at < 0 {
+		at = len(lines)
+		if l.First {
+			at = 0
 		}
 	}
-	switch {
-	case done:
-	case l.first:
-		out = slices.Insert(out, 0, l.text)
-	default:
-		out = append(out, l.text)
-	}
-	return strings.Join(out, "\n") + "\n"
+	return strings.Join(slices.Insert(lines, at, l.Text), "\n") + "\n"
 }
 
 // planLines plans the missing lines. A missing file is created with them; its
@@ -52,7 +43,7 @@ func (l lineInFile) in(text string) string {
 func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
 	var edits []plan.Edit
 	for _, l := range lines {
-		edits = append(edits, plan.Edit{Path: l.path, Target: l.path + ": " + l.text, Why: l.why, Change: l.in})
+		edits = append(edits, plan.Edit{Path: l.Path, Target: l.Path + ": " + l.Text, Why: l.Why, Change: l.in})
 	}
 	return plan.Edits(h, edits...)
 }

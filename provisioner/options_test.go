@@ -131,6 +131,7 @@ func TestOptionsAreInstalled(t *testing.T) {
 		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o640}))
 	}
 	write("/etc/login.defs", "MAIL_DIR /var/mail\n#UMASK 022\nUMASK\t\t022\nUID_MIN 1000\n")
+	const nvidiaConfig = "/etc/nvidia-container-runtime/config.toml"
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
 	n := nodeFor(t, everything(t, d), d, "amd64")
 	_, err := plan.Apply(t.Context(), h, pick(n, "system", "sysctls"), nil)

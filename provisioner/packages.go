@@ -20,7 +20,7 @@ import (
 // spec. It is done when each is installed (those with a version in the spec in that
 // version and held) and no package is half installed.
 func (n *node) packages(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	h = h.With(n.spec.proxyVariables()...)
+	h = h.With(n.spec.buildProxy()...)
 	pm := n.distro.PackageManager
 	var g gathered
 	g.add(interrupted(h, n.distro.PackageManager.Leftover))
@@ -47,20 +47,15 @@ func (n *node) packages(ctx context.Context, h *host.Host) ([]plan.Action, error
 	for _, argv := range n.distro.Repositories {
 		g.actions = append(g.actions, plan.Command(h, "a repository with the packages", argv...))
 	}
+	install := act(plan.Install, strings.Join(n.exactly(missing), " "), n.packageReason(missing),
+		func(ctx context.Context) error { return n.install(ctx, h, missing) })
+	install.Packages = missing
 	g.add([]plan.Action{
-		{
-			Verb: plan.Run, Target: pm.Refreshing(), Reason: "update the lists of the repositories",
-			Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
-		},
-		{
-			Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing),
-			Packages: missing,
-			Do:       func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
-		},
-		{
-			Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
-			Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
-		},
+		act(plan.Run, pm.Refreshing(), "update the lists of the repositories",
+			func(ctx context.Context) error { return pm.Refresh(ctx, h) }),
+		install,
+		act(plan.Empty, pm.Name()+"'s downloads", "the image needs no package files",
+			func(ctx context.Context) error { return pm.Clean(ctx, h) }),
 	}, nil)
 	g.add(slices.Concat(holds, after), nil)
 	return g.all()
@@ -75,11 +70,11 @@ func (n *node) keepOverlay(h *host.Host) ([]plan.Action, error) {
 	if err != nil || len(n.containers) == 0 || h.Offline() || bytes.Contains(known, []byte("\toverlay\n")) {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "modprobe overlay", Reason: "unpacking images needs overlay, and an upgrade may remove the running kernel's modules",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			_, _ = h.Run(ctx, host.Command{Argv: []string{"modprobe", "overlay"}})
-			return ctx.Err()
-		}}}, nil
+	why := "unpacking images needs overlay, and an upgrade may remove the running kernel's modules"
+	return []plan.Action{act(plan.Run, "modprobe overlay", why, func(ctx context.Context) error {
+		_ = run(ctx, h, []string{"modprobe", "overlay"})
+		return ctx.Err()
+	})}, nil
 }
 
 // missing lists the packages to install: absent ones, and those in another version
@@ -89,7 +84,8 @@ func (n *node) missing(have map[string]string) []string {
 		want := n.spec.PackageVersions[name]
 		return have[name] != "" && (want == "" || want == have[name])
 	})
-	if kernel := n.spec.Kernel; slices.Contains(list, n.headers()) && !slices.Contains(list, kernel) {
+	headers := n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
+	if kernel := n.spec.Kernel; slices.Contains(list, headers) && !slices.Contains(list, kernel) {
 		list = append(list, kernel) // headers are those of the newest kernel
 	}
 	return list
@@ -109,9 +105,9 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	if len(free) == 0 {
 		return nil, nil
 	}
-	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "),
-		Reason: "the spec chooses them, and no update may change them",
-		Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
+	return []plan.Action{act(plan.Write, pm.Name()+"'s hold of "+strings.Join(free, " "),
+		"the spec chooses them, and no update may change them",
+		func(ctx context.Context) error { return pm.Hold(ctx, h, free) })}, nil
 }
 
 // heldNames are the packages with a version in the spec, the kernel, and the driver of GPUs.
@@ -132,8 +128,9 @@ func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Install, Target: strings.Join(names, " "), Reason: "an interrupted run left this package half installed",
-		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Finish(ctx, h) }}}, nil
+	return []plan.Action{act(plan.Install, strings.Join(names, " "),
+		"an interrupted run left this package half installed",
+		func(ctx context.Context) error { return pm.Finish(ctx, h) })}, nil
 }
 
 // install also checks that each name is now a package: a package manager may accept
@@ -153,12 +150,15 @@ func (n *node) install(ctx context.Context, h *host.Host, names []string) error 
 	if err != nil {
 		return err
 	}
-	if left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return have[name] != "" }); len(left) > 0 {
-		return fmt.Errorf("%s reports success, but no package is named %s; use the names of packages", pm.Name(), strings.Join(left, ", "))
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return have[name] != "" })
+	if len(left) > 0 {
+		return fmt.Errorf("%s reports success, but no package is named %s; use the names of packages", pm.Name(),
+			strings.Join(left, ", "))
 	}
 	for _, name := range names {
 		if want := n.spec.PackageVersions[name]; want != "" && have[name] != want {
-			return surface.Errorf("%s reports success, but %s is installed in version %s, not %s; write {package_versions} in the package manager's form", pm.Name(), name, have[name], want)
+			return surface.Errorf("%s reports success, but %s is installed in version %s, not %s; "+
+				"write {package_versions} in the package manager's form", pm.Name(), name, have[name], want)
 		}
 	}
 	return nil
@@ -199,9 +199,9 @@ func (n *node) packageReason(names []string) string {
 		}
 	}
 	for _, o := range n.options() {
-		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.needs], o.packages),
+		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.Needs], o.Packages),
 			func(p string) bool { return slices.Contains(names, p) }) {
-			reasons = append(reasons, o.why)
+			reasons = append(reasons, o.Why)
 		}
 	}
 	asked := slices.Concat(n.spec.Packages, n.heldNames())

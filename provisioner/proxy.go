@@ -2,32 +2,41 @@ package provisioner
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // noProxy has the names that do not use the field proxy.
-func (s Spec) noProxy() string {
-	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254"}, s.NoProxy...), ",")
+func (s Spec) noProxy() []string {
+	return append([]string{"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254"}, s.NoProxy...)
 }
 
-// proxyVariables are the environment of programs that download; none without the field
+// buildProxy is the environment of programs that download; none without the field
 // proxy. No file has them.
-func (s Spec) proxyVariables() []string {
+func (s Spec) buildProxy() []string {
 	if s.Proxy == "" {
 		return nil
 	}
-	var list []string
-	for _, name := range []string{"http_proxy", "https_proxy"} {
-		list = append(list, name+"="+s.Proxy, strings.ToUpper(name)+"="+s.Proxy)
+	all := proxyVariables(s.Proxy, s.noProxy())
+	return show.Each(slices.Sorted(maps.Keys(all)), func(name string) string { return name + "=" + all[name] })
+}
+
+// proxyVariables are the variables of a proxy, which programs read in small or large letters.
+func proxyVariables(proxy string, direct []string) map[string]string {
+	all := map[string]string{"http_proxy": proxy, "https_proxy": proxy, "no_proxy": strings.Join(direct, ",")}
+	for name, value := range maps.Clone(all) {
+		all[strings.ToUpper(name)] = value
 	}
-	return append(list, "no_proxy="+s.noProxy(), "NO_PROXY="+s.noProxy())
+	return all
 }
 
 // fetcher downloads assets, through the field proxy if it is set.
@@ -35,31 +44,29 @@ func (s Spec) fetcher(p asset.Patience) *asset.Fetcher {
 	if s.Proxy == "" {
 		return asset.NewFetcher(p)
 	}
-	through := (&httpproxy.Config{HTTPProxy: s.Proxy, HTTPSProxy: s.Proxy, NoProxy: s.noProxy()}).ProxyFunc()
+	direct := strings.Join(s.noProxy(), ",")
+	through := (&httpproxy.Config{HTTPProxy: s.Proxy, HTTPSProxy: s.Proxy, NoProxy: direct}).ProxyFunc()
 	return asset.NewProxied(p, func(r *http.Request) (*url.URL, error) { return through(r.URL) })
 }
 
 // validateProxy refuses addresses that are none.
-func (s Spec) validateProxy() []error {
-	var errs []error
+func (s Spec) validateProxy(p *problems) {
 	if why := badAddress(s.Proxy, true); s.Proxy != "" && why != "" {
-		errs = append(errs, surface.Errorf("{proxy}: %s", why))
+		p.add("{proxy}: %s", why)
 	}
-	return append(errs, validateNoProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)...)
+	p.noProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)
 }
 
-// validateNoProxy checks the names that do not use a proxy.
-func validateNoProxy(field surface.Name, names []string, of surface.Name, proxy string) []error {
-	var errs []error
+// noProxy checks the names that do not use a proxy.
+func (p *problems) noProxy(field surface.Name, names []string, of surface.Name, proxy string) {
 	if len(names) > 0 && proxy == "" {
-		errs = append(errs, surface.Errorf("%s has no effect without %s", field, of))
+		p.add("%s has no effect without %s", field, of)
 	}
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, ", \t\r\n\"'\\") {
-			errs = append(errs, surface.Errorf("%s: %q is not one name, address or network", field, name))
+			p.add("%s: %q is not one name, address or network", field, name)
 		}
 	}
-	return errs
 }
 
 // badAddress says why a text is not the address of a proxy or a mirror; empty if it is

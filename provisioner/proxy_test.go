@@ -32,8 +32,8 @@ func TestTheBuildsProxy(t *testing.T) {
 	assert.Len(t, asked, count, "no_proxy has the address")
 
 	// The package manager's commands have the proxy, and no file of the machine.
-	assert.Contains(t, s.proxyVariables(), "https_proxy="+address)
-	assert.Contains(t, s.proxyVariables(), "no_proxy=localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,127.0.0.2")
+	assert.Contains(t, s.buildProxy(), "https_proxy="+address)
+	assert.Contains(t, s.buildProxy(), "no_proxy=localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,127.0.0.2")
 	d := distroOf(t, "debian")
 	n := nodeFor(t, s, d, "amd64")
 	for _, f := range n.writtenFiles() {

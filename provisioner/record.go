@@ -47,31 +47,32 @@ func (n *node) planDescription(h *host.Host, m *manifest.Manifest, name, why str
 	if have, err := h.Content(name); err != nil || bytes.Equal(have, want) {
 		return actions, err
 	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: name, Reason: why,
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			now, err := n.describe(ctx, h)
-			if err != nil {
-				return err
-			}
-			text, err := encode(now)
-			if err != nil {
-				return err
-			}
-			return h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
-		}}), nil
+	return append(actions, act(plan.Write, name, why, func(ctx context.Context) error {
+		now, err := n.describe(ctx, h)
+		if err != nil {
+			return err
+		}
+		text, err := encode(now)
+		if err != nil {
+			return err
+		}
+		return h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
+	})), nil
 }
 
 // writtenFiles are the files that provisioning writes, without the templates, which
 // first boot fills in.
 func (n *node) writtenFiles() []plan.File {
-	return slices.Concat(n.unitFiles(), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(), modulesFile(),
-		[]plan.File{n.sysctlFile()})
+	return slices.Concat(n.stepFiles("units"), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(),
+		n.stepFiles("modules"), []plan.File{n.sysctlFile()})
 }
 
 // overwrittenUnits are the units at the place where Amazon Linux 2's bootstrap.sh
 // copies its own: on distributions with a read-only /usr.
 func (n *node) overwrittenUnits() []plan.File {
-	return slices.DeleteFunc(n.unitFiles(), func(f plan.File) bool { return f.Path != "/etc/systemd/system/kubelet.service" })
+	return slices.DeleteFunc(n.stepFiles("units"), func(f plan.File) bool {
+		return f.Path != "/etc/systemd/system/kubelet.service"
+	})
 }
 
 // describe is the manifest for the machine's present state.
@@ -86,7 +87,8 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	}
 	m := &manifest.Manifest{
 		Tool: version.String(), Distro: n.distro.ID, DistroVersion: release.VersionID, Arch: n.arch,
-		KubernetesVersion: n.spec.KubernetesVersion, PackageManager: n.distro.PackageManager.Name(), Units: n.unitIntentions(),
+		KubernetesVersion: n.spec.KubernetesVersion, PackageManager: n.distro.PackageManager.Name(),
+		Units: n.unitIntentions(),
 	}
 	versions, err := n.installed(ctx, h)
 	if err != nil {
@@ -121,5 +123,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 }
 
 func record(f plan.File) manifest.File {
-	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
+	return manifest.File{
+		Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content),
+	}
 }

@@ -2,16 +2,12 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -87,13 +83,13 @@ func (n *node) planTrust(h *host.Host, r repository) ([]plan.Action, error) {
 	if err != nil || there || len(trust) == 0 {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: trust[0] + " with " + r.key.Path, Reason: "the package manager trusts the key",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			if _, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(trust), r.key.Path)}); err != nil {
+	return []plan.Action{act(plan.Run, trust[0]+" with "+r.key.Path, "the package manager trusts the key",
+		func(ctx context.Context) error {
+			if err := run(ctx, h, append(slices.Clone(trust), r.key.Path)); err != nil {
 				return fmt.Errorf("trusting the key of a repository: %w", err)
 			}
 			return nil
-		}}}, nil
+		})}, nil
 }
 
 // planRepositoryLine plans the line with which the package manager reads the files, or
@@ -103,10 +99,8 @@ func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wan
 		return nil, nil
 	}
 	if wanted {
-		line := lineInFile{
-			path: form.Conf, key: "^" + regexp.QuoteMeta(form.Line) + "$", text: form.Line, why: "the package manager reads the repositories",
-		}
-		return planLines(h, []lineInFile{line})
+		return planLines(h, []lineInFile{{Path: form.Conf, Key: "^" + regexp.QuoteMeta(form.Line) + "$",
+			Text: form.Line, Why: "the package manager reads the repositories"}})
 	}
 	return plan.Edits(h, withoutLine(form))
 }
@@ -122,10 +116,7 @@ func withoutLine(form distros.RepositoryForm) plan.Edit {
 // their path, with %s for a name.
 func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Action, error) {
 	prefix, suffix, _ := strings.Cut(path.Base(pattern), "%s")
-	entries, err := afero.ReadDir(h.Files, path.Dir(pattern))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := entries(h, path.Dir(pattern))
 	if err != nil {
 		return nil, fmt.Errorf("looking for old files: %w", err)
 	}
@@ -135,63 +126,56 @@ func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Acti
 		has := slices.ContainsFunc(wanted, func(f plan.File) bool { return f.Path == name })
 		// When the folder of certificates is also the folder of the result, the
 		// refreshing command adds links there.
-		if has || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
-			continue
+		ours := strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix)
+		if ours && !has && e.Mode().IsRegular() {
+			actions = append(actions, removal(h, name, why))
 		}
-		actions = append(actions, removal(h, name, why))
 	}
 	return actions, nil
 }
 
 // validateRepositories refuses repositories without a text, keys without a repository
 // and files that are no keys.
-func (s Spec) validateRepositories() []error {
-	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateRepositories(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		switch {
-		case !authorityForm.MatchString(name):
-			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit",
-				surface.Name("repositories").Key(name))
+		case !labelForm.MatchString(name):
+			p.add("%s "+noLabel, surface.Name("repositories").Key(name))
 		case strings.TrimSpace(s.Repositories[name]) == "":
-			add("%s is empty; give the text of a repository's file", surface.Name("repositories").Key(name))
+			p.add("%s is empty; give the text of a repository's file", surface.Name("repositories").Key(name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.RepositoryKeys)) {
-		key := s.RepositoryKeys[name]
+		field, key := surface.Name("repository_keys").Key(name), s.RepositoryKeys[name]
+		has := func(line string) bool { return strings.Contains(key, "-----"+line+" KEY BLOCK-----") }
 		switch _, used := s.Repositories[name]; {
 		case !used:
-			add("%s has no effect: {repositories} has no repository of this name", surface.Name("repository_keys").Key(name))
-		case strings.Contains(key, "-----BEGIN PGP PRIVATE KEY BLOCK-----"):
-			add("%s is a private key, which must not leave its owner: give the public key",
-				surface.Name("repository_keys").Key(name))
-		case !strings.Contains(key, "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.Contains(key, "-----END PGP PUBLIC KEY BLOCK-----"):
-			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one",
-				surface.Name("repository_keys").Key(name))
+			p.add("%s has no effect: {repositories} has no repository of this name", field)
+		case has("BEGIN PGP PRIVATE"):
+			p.add("%s is a private key, which must not leave its owner: give the public key", field)
+		case !has("BEGIN PGP PUBLIC") || !has("END PGP PUBLIC"):
+			p.add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", field)
 		}
 	}
 	if s.KeepRepositories && len(s.Repositories) == 0 {
-		add("{keep_repositories} has no effect without {repositories}")
+		p.add("{keep_repositories} has no effect without {repositories}")
 	}
-	return errs
 }
 
 // checkRepositories refuses repositories that the distribution's package manager cannot
 // read.
-func (s Spec) checkRepositories(d distros.Distro) error {
+func (s Spec) checkRepositories(d distros.Distro, p *problems) {
 	form := d.PackageManager.RepositoryForm()
-	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		if form.File == "" {
-			errs = append(errs, surface.Errorf("%s: %s has no package manager", surface.Name("repositories").Key(name), d.Name))
+			p.add("%s: %s has no package manager", surface.Name("repositories").Key(name), d.Name)
 			continue
 		}
 		_, keyed := s.RepositoryKeys[name]
 		if err := form.Check(s.Repositories[name], keyed); err != nil {
-			errs = append(errs, surface.Errorf("%s: on %s %w", surface.Name("repositories").Key(name), d.Name, err))
+			p.add("%s: on %s %w", surface.Name("repositories").Key(name), d.Name, err)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // repositoryWarnings name the repositories whose packages nothing verifies.
@@ -199,7 +183,8 @@ func (s Spec) repositoryWarnings(d distros.Distro) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		if setting := d.PackageManager.RepositoryForm().Unverified(s.Repositories[name]); setting != "" {
-			list = append(list, fmt.Sprintf("the repository %s has %q: nobody verifies the signatures of its packages", name, setting))
+			list = append(list, fmt.Sprintf("the repository %s has %q: nobody verifies the signatures of its packages",
+				name, setting))
 		}
 	}
 	return list

@@ -77,8 +77,11 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
-	if f.noResolver, err = n.resolverMissing(h); err != nil {
-		return f, err
+	if len(n.spec.DNSServers) > 0 {
+		has, err := h.HasUnit(n.distro.Network.DNS.Unit)
+		if f.noResolver = !has; err != nil {
+			return f, err
+		}
 	}
 	if len(n.replaced) > 0 { // rpm refuses an empty list
 		if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {
@@ -105,44 +108,52 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 
 // judge returns every reason against provisioning.
 func (n *node) judge(f facts) error {
-	var errs []error
+	var p problems
 	if !f.systemd {
-		errs = append(errs, errors.New("this machine does not start with systemd (/sbin/init is missing or another program), but the kubelet needs systemd; choose a base image with systemd, or install it (on Debian the package systemd-sysv)"))
+		p.add("this machine does not start with systemd (/sbin/init is missing or another program), " +
+			"but the kubelet needs systemd; choose a base image with systemd, or install it " +
+			"(on Debian the package systemd-sysv)")
 	}
 	if !f.proc {
-		errs = append(errs, errors.New("/proc is not mounted, but the programs of packages need it; run mount -t proc proc /proc first"))
+		p.add("/proc is not mounted, but the programs of packages need it; run mount -t proc proc /proc first")
 	}
 	if f.offline && len(n.containers) > 0 {
-		errs = append(errs, surface.Errorf("{images} and {pause_image} need a running containerd, which an offline root does not have; leave them out, or provision a booted machine"))
+		p.add("{images} and {pause_image} need a running containerd, which an offline root does not have; " +
+			"leave them out, or provision a booted machine")
 	}
 	if f.offline && n.spec.FIPS != "" {
-		errs = append(errs, surface.Errorf("{fips} needs a running kernel in FIPS mode, which an offline root does not have; provision a booted machine"))
+		p.add("{fips} needs a running kernel in FIPS mode, which an offline root does not have; " +
+			"provision a booted machine")
 	}
 	if f.uid != 0 {
-		errs = append(errs, surface.Errorf("eksnode runs as user %d, but only root can provision; %s", f.uid,
-			surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run eksnode as root"}))
+		p.add("eksnode runs as user %d, but only root can provision; %s", f.uid,
+			surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run eksnode as root"})
 	}
 	if f.arch != n.arch {
-		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
+		p.add("this machine is %s, but the image is for %s; "+
+			"choose a base image and an instance type of that architecture", f.arch, n.arch)
 	}
 	if n.spec.FIPS == fipsCheck && !f.fips && !f.offline {
-		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but {fips} is set; %s",
-			n.distro.FIPS.Enable))
+		p.add("this machine does not run in FIPS mode, but {fips} is set; %s", n.distro.FIPS.Enable)
 	}
 	if f.noResolver {
-		errs = append(errs, surface.Errorf("{dns_servers} has no effect: this machine has no %s; choose a base image with it", n.distro.Network.DNS.Unit))
+		p.add("{dns_servers} has no effect: this machine has no %s; choose a base image with it",
+			n.distro.Network.DNS.Unit)
 	}
 	// Both have a unit of the same name, and both may be in use.
 	if version := f.replaced["containerd"]; version != "" {
-		errs = append(errs, surface.Errorf("the package containerd %s is installed, but %s takes containerd from upstream's archive; remove the package, or choose a base image without it", version, n.spec.archivesBy()))
+		p.add("the package containerd %s is installed, but %s takes containerd from upstream's archive; "+
+			"remove the package, or choose a base image without it", version, n.spec.archivesBy())
 	}
-	for _, p := range f.places {
+	for _, place := range f.places {
 		switch {
-		case p.ReadOnly:
-			errs = append(errs, fmt.Errorf("%s is on a read-only file system; remount it for writing, or choose a base image whose root can be written", p.path))
-		case p.FreeBytes < p.needs:
-			errs = append(errs, fmt.Errorf("%s has %s free and needs %s; give the machine a larger disk", p.path, show.Size(int64(p.FreeBytes)), show.Size(int64(p.needs))))
+		case place.ReadOnly:
+			p.add("%s is on a read-only file system; "+
+				"remount it for writing, or choose a base image whose root can be written", place.path)
+		case place.FreeBytes < place.needs:
+			p.add("%s has %s free and needs %s; give the machine a larger disk", place.path,
+				show.Size(int64(place.FreeBytes)), show.Size(int64(place.needs)))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }

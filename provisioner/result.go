@@ -37,9 +37,12 @@ func Result(ctx context.Context, h *host.Host, outcomes []plan.Outcome) (*plan.C
 	if err != nil {
 		return nil, err
 	}
-	c := &plan.Contents{Kubernetes: m.KubernetesVersion, Components: components(ctx, h, m), Tailoring: string(tailoring)}
+	c := &plan.Contents{
+		Kubernetes: m.KubernetesVersion, Components: components(ctx, h, m), Tailoring: string(tailoring),
+	}
 	for _, p := range m.Packages {
-		c.Packages = append(c.Packages, plan.Package{Name: p.Name, Version: p.Version, Added: slices.Contains(added, p.Name)})
+		c.Packages = append(c.Packages,
+			plan.Package{Name: p.Name, Version: p.Version, Added: slices.Contains(added, p.Name)})
 	}
 	for _, i := range m.Images {
 		c.Images = append(c.Images, plan.ImageContents{Name: i.Name, Digest: i.Digest, Bytes: fetched[i.Name]})

@@ -1,8 +1,6 @@
 package provisioner
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -40,34 +38,31 @@ type Sources struct {
 	Lock *Lock `json:"lock,omitempty" mapstructure:"-"`
 }
 
-// validate reports all problems. pinned is Spec.Versions.
-func (s Sources) validate(pinned map[string]string) error {
-	var errs []error
+// validateSources checks the publisher and the lock file.
+func (s Spec) validateSources(p *problems) {
 	for _, a := range asset.Table() {
-		if _, set := pinned[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
-			errs = append(errs, surface.Errorf("%s has no effect with %s, which has the asset in Kubernetes' version",
-				surface.Name("versions").Key(a.ID), surface.Name("source").Is(s.Source)))
+		if _, set := s.Versions[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
+			p.add("%s has no effect with %s, which has the asset in Kubernetes' version",
+				surface.Name("versions").Key(a.ID), surface.Name("source").Is(s.Source))
 		}
 	}
 	if s.Source != "" {
 		_, err := asset.OriginByID(s.Source)
-		errs = append(errs, err)
+		*p = append(*p, err)
 	}
 	if s.EKSBuildDate != "" {
 		if _, err := time.Parse(time.DateOnly, s.EKSBuildDate); err != nil {
-			errs = append(errs, surface.Errorf("{eks_build_date} %q must be a day, such as 2025-11-13", s.EKSBuildDate))
+			p.add("{eks_build_date} %q must be a day, such as 2025-11-13", s.EKSBuildDate)
 		}
 		if s.Source != asset.EKSBucket && s.Lock == nil {
-			errs = append(errs, surface.Errorf("{eks_build_date} has no effect without %s",
-				surface.Name("source").Is(asset.EKSBucket)))
+			p.add("{eks_build_date} has no effect without %s", surface.Name("source").Is(asset.EKSBucket))
 		}
 	}
 	if s.Lock != nil {
 		if err := s.Lock.Check(); err != nil {
-			errs = append(errs, fmt.Errorf("the lock file: %w", err))
+			p.add("the lock file: %w", err)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // choice is the form of an asset for a machine.
@@ -80,8 +75,9 @@ func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
 }
 
 // Choosable returns the reason why no machine of any architecture could get the
-// assets that every node needs, or every node of the spec's distribution: a field is missing or contradicts the lock. It lets
-// a caller fail before a machine exists. Call Validate first.
+// assets that every node needs, or every node of the spec's distribution: a field is
+// missing or contradicts the lock. It lets a caller fail before a machine exists. Call
+// Validate first.
 func (s Spec) Choosable() error {
 	for _, a := range asset.Table() {
 		some, all := s.share(a)

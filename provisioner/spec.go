@@ -202,7 +202,8 @@ func (l Local) Cache() (string, error) {
 func (l Local) Check(s Spec) error {
 	// A list that HCL does not know yet is empty, not nil.
 	if len(l.ImageArchives) > 0 && s.Images == nil && s.PauseImage == "" {
-		return surface.Errorf("{image_archives} has no effect without {images} or {pause_image}: name those that the node shall have")
+		return surface.Errorf("{image_archives} has no effect without {images} or {pause_image}: " +
+			"name those that the node shall have")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 }
 
 func (n *node) steps() []plan.Item {
-	modules := slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" })
+	modules := slices.ContainsFunc(n.options(), func(o option) bool { return o.Module != "" })
 	var items []plan.Item
 	add := func(wanted bool, steps ...step) {
 		for _, s := range steps {
@@ -72,7 +72,8 @@ func (n *node) steps() []plan.Item {
 		add(true, n.asset(download))
 	}
 	add(true, step{"templates", files(n.templateFiles)}, step{"units", n.units}, step{"system", n.system},
-		step{"modules", files(modulesFile)}, step{"sysctls", n.sysctls}, step{"kernel-arguments", n.kernelArguments})
+		step{"modules", files(func() []plan.File { return n.stepFiles("modules") })}, step{"sysctls", n.sysctls},
+		step{"kernel-arguments", n.kernelArguments})
 	add(n.spec.FIPS == fipsEnable, step{"fips", n.fips})
 	add(true, step{"swap", n.swap}, step{"images", n.images}, step{"command", n.command},
 		step{"first-boot", n.firstBoot}, step{"labels", n.labels}, step{"manifest", n.manifest})
@@ -106,7 +107,8 @@ const selfPath = "/proc/self/exe"
 // newNode makes a node from a spec that Validate accepts.
 func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if arch != "amd64" && arch != "arm64" {
-		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
+		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)",
+			arch)
 	}
 	n := &node{spec: spec, distro: d, arch: arch, source: spec.fetcher(asset.UsualPatience()), self: selfPath}
 	if err := spec.supportedBy(d); err != nil {
@@ -131,18 +133,8 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	return n, nil
 }
 
-func (n *node) has(asset string) bool {
-	for _, d := range n.downloads {
-		if d.ID == asset {
-			return true
-		}
-	}
-	return false
-}
-
-// textFile is a file that everyone can read.
-func textFile[T string | []byte](name string, content T, why string) plan.File {
-	return plan.File{Path: name, Content: []byte(content), Mode: 0o644, Why: why}
+func (n *node) has(id string) bool {
+	return slices.ContainsFunc(n.downloads, func(d asset.Download) bool { return d.ID == id })
 }
 
 // step is a plan.Item that is a phase of its own.
@@ -180,23 +172,35 @@ func (g *gathered) all() ([]plan.Action, error) {
 	return g.actions, nil
 }
 
+// act is an action that reports no progress.
+func act(verb plan.Verb, target, why string, do func(context.Context) error) plan.Action {
+	return plan.Action{Verb: verb, Target: target, Reason: why,
+		Do: func(ctx context.Context, _ plan.Progress) error { return do(ctx) }}
+}
+
+// run runs a command whose output does not matter.
+func run(ctx context.Context, h *host.Host, argv []string) error {
+	_, err := h.Run(ctx, host.Command{Argv: argv})
+	return err
+}
+
 func removal(h *host.Host, name, why string) plan.Action {
-	return plan.Action{Verb: plan.Remove, Target: name, Reason: why,
-		Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }}
+	return act(plan.Remove, name, why, func(context.Context) error { return h.Files.Remove(name) })
 }
 
 // planUnwanted plans to remove the files of an earlier provision that are no longer wanted
 // and that nobody changed. The manifest may be nil.
-func planUnwanted(h *host.Host, m *manifest.Manifest, why string, unwanted func(name string) bool) ([]plan.Action, error) {
+func planUnwanted(
+	h *host.Host, m *manifest.Manifest, why string, unwanted func(name string) bool,
+) (actions []plan.Action, err error) {
 	if m == nil {
 		return nil, nil
 	}
-	var actions []plan.Action
 	for _, f := range m.Files {
-		if !unwanted(f.Path) {
-			continue
+		same := false
+		if unwanted(f.Path) {
+			same, _, err = f.Is(h)
 		}
-		same, _, err := f.Is(h)
 		if err != nil {
 			return nil, err
 		}

@@ -203,7 +203,7 @@ func TestTemplatesAreWritten(t *testing.T) {
 func TestUnitsOfTheDistribution(t *testing.T) {
 	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
 	n.distro.CommandFolder, n.distro.UnitFolder = "/opt/bin", "/etc/systemd/system"
-	files := n.unitFiles()
+	files := n.stepFiles("units")
 	assert.Equal(t, "/etc/systemd/system/kubelet.service", files[0].Path)
 	assert.Contains(t, string(files[0].Content), "\nExecStart=/opt/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n")
 	for _, f := range files {

@@ -43,70 +43,69 @@ func (s Spec) validateDistro() error {
 // supportedBy returns the settings that contradict the distribution or have no
 // effect on it, all problems at once.
 func (s Spec) supportedBy(d distros.Distro) error {
-	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+	var p problems
 	if s.Distro != "" && s.Distro != d.ID {
-		add("{distro} is %q, but this machine is %q", s.Distro, d.ID)
+		p.add("{distro} is %q, but this machine is %q", s.Distro, d.ID)
 	}
 	if d.NewestKubernetes > 0 && s.minor() > d.NewestKubernetes {
-		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name,
+		p.add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name,
 			d.NewestKubernetes, d.Differs)
 	}
-	errs = append(errs, s.checkArchives(d), s.checkRepositories(d), s.checkHardening(d))
+	s.checkArchives(d, &p)
+	s.checkRepositories(d, &p)
+	p = append(p, s.checkHardening(d))
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
-			add("{packages}: %s has no package manager, so %q cannot be installed", d.Name, name)
+			p.add("{packages}: %s has no package manager, so %q cannot be installed", d.Name, name)
 		}
 	}
 	for _, settings := range d.Settings() {
 		for _, r := range settings.Removed {
 			_, versioned := s.PackageVersions[r.Package]
-			if (versioned || slices.Contains(s.Packages, r.Package)) && misfits()[r.Package] == "" {
-				add("{packages}: %q contradicts what a node needs on %s: %s", r.Package, d.Name, r.Why)
+			if (versioned || slices.Contains(s.Packages, r.Package)) && misfits(r.Package) == "" {
+				p.add("{packages}: %q contradicts what a node needs on %s: %s", r.Package, d.Name, r.Why)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
 		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
-			add("%s: %w", surface.Name("package_versions").Key(name), err)
+			p.add("%s: %w", surface.Name("package_versions").Key(name), err)
 		}
 	}
 	for _, o := range s.options() {
-		if o.needs != "" && !d.Can(o.needs) {
+		if o.Needs != "" && !d.Can(o.Needs) {
 			why := "eksnode knows no packages for it"
 			if !d.HasPackages() {
 				why = "it has no package manager"
 			}
-			add("%s: %s does not support it: %s", surface.Name(o.needs), d.Name, why)
+			p.add("%s: %s does not support it: %s", surface.Name(o.Needs), d.Name, why)
 		}
 	}
-	errs = append(errs, s.checkDriver(d))
+	p = append(p, s.checkDriver(d))
 	if len(s.DNSServers) > 0 && d.Network.DNS.Unit == "" {
-		add("{dns_servers}: eksnode cannot set name servers of %s on %s", d.Network.Name, d.Name)
+		p.add("{dns_servers}: eksnode cannot set name servers of %s on %s", d.Network.Name, d.Name)
 	}
 	if s.ownContainerd() && len(d.Packages[distros.ContainerRuntime]) == 0 && !d.FromUpstream() {
-		add("{containerd}: %s has containerd in its base image; leave the field out, or choose another base image",
+		p.add("{containerd}: %s has containerd in its base image; leave the field out, or choose another base image",
 			d.Name)
 	}
 	if s.Kernel != "" && len(d.PackageManager.Kernels().Offered) == 0 {
-		add("{kernel}: the image of %s keeps its kernel; choose another base image", d.Name)
+		p.add("{kernel}: the image of %s keeps its kernel; choose another base image", d.Name)
 	}
 	switch {
 	case s.FIPS != "" && d.FIPS.Enable == "":
-		add("{fips}: %s has no FIPS mode: %s", d.Name, d.FIPS.None)
+		p.add("{fips}: %s has no FIPS mode: %s", d.Name, d.FIPS.None)
 	case s.FIPS == fipsEnable && len(d.FIPS.Setup) == 0:
-		add("{fips}: %s has no tool that switches FIPS mode on by itself; %s, with %s", d.Name, d.FIPS.Enable,
+		p.add("{fips}: %s has no tool that switches FIPS mode on by itself; %s, with %s", d.Name, d.FIPS.Enable,
 			surface.Name("fips").Is(fipsCheck))
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
 // checkArchives refuses settings of archives that the distribution does not
 // download, and of packages that archives replace.
-func (s Spec) checkArchives(d distros.Distro) error {
+func (s Spec) checkArchives(d distros.Distro, p *problems) {
 	chosen := s.withContainerd(d)
-	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, a := range asset.Table() {
 		if downloads(chosen, a) {
 			continue
@@ -120,7 +119,7 @@ func (s Spec) checkArchives(d distros.Distro) error {
 			values map[string]string
 		}{{"versions", s.Versions}, {"checksums", s.Checksums}} {
 			if _, set := field.values[a.ID]; set {
-				add("%s has no effect on %s, which has %s %s", field.name.Key(a.ID), d.Name, a.ID, has)
+				p.add("%s has no effect on %s, which has %s %s", field.name.Key(a.ID), d.Name, a.ID, has)
 			}
 		}
 	}
@@ -130,10 +129,10 @@ func (s Spec) checkArchives(d distros.Distro) error {
 			if versioned {
 				field = "package_versions"
 			}
-			add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; leave the package out", field, name, s.archivesBy(), d.Name)
+			p.add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; "+
+				"leave the package out", field, name, s.archivesBy(), d.Name)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 func downloads(d distros.Distro, a asset.Asset) bool {
@@ -162,19 +161,19 @@ func (s Spec) ownContainerd() bool { return strings.Contains(s.Containerd, ".") 
 
 // validateContainerd refuses an unknown value, and a version of the archive that
 // contradicts the field.
-func (s Spec) validateContainerd() error {
+func (s Spec) validateContainerd(p *problems) {
 	if s.Containerd == "" {
-		return nil
+		return
 	}
 	if !slices.Contains(Containerds(), s.Containerd) && !containerdForm.MatchString(s.Containerd) {
-		return surface.Errorf("{containerd} %q is not known; known are %s, and complete versions such as %s", s.Containerd,
+		p.add("{containerd} %q is not known; known are %s, and complete versions such as %s", s.Containerd,
 			strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
+		return
 	}
 	if v, set := s.Versions["containerd"]; set && v != s.Containerd && !strings.HasPrefix(v, s.Containerd+".") {
-		return surface.Errorf("%s contradicts %s", surface.Name("versions").Entry("containerd", v),
+		p.add("%s contradicts %s", surface.Name("versions").Entry("containerd", v),
 			surface.Name("containerd").Is(s.Containerd))
 	}
-	return nil
 }
 
 // Archive is the version of an asset that the spec chooses; empty if the asset's table or

@@ -2,14 +2,11 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -19,9 +16,9 @@ import (
 
 const fstab = "/etc/fstab"
 
-// swap turns swap off, because a kubelet does not start with swap: now, in
-// fstab(5), and in zram-generator(8), which the field swap configures. In a container and in an
-// offline root, the kernel's swap belongs to another machine and stays.
+// swap turns swap off, because a kubelet does not start with swap: now, in fstab(5), and in
+// zram-generator(8), which the field swap configures. In a container and in an offline root,
+// the kernel's swap belongs to another machine and stays.
 func (n *node) swap(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	var g gathered
 	g.add(plan.Edits(h, plan.Edit{Path: fstab, Target: fstab, Why: noSwap, Change: withoutSwap}))
@@ -93,24 +90,24 @@ func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
 		return nil, err
 	}
 	var masks []distros.Masked
-	for _, folder := range []string{"/usr/lib/systemd/zram-generator.conf.d", "/usr/local/lib/systemd/zram-generator.conf.d"} {
-		names, err := dropIns(h, folder)
+	for _, folder := range []string{"/usr/lib", "/usr/local/lib"} {
+		names, err := dropIns(h, folder+"/systemd/zram-generator.conf.d")
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			if mask := (distros.Masked{Path: path.Join(zramDropIns, name), Why: noSwap}); !slices.Contains(masks, mask) {
+			mask := distros.Masked{Path: path.Join(zramDropIns, name), Why: noSwap}
+			if !slices.Contains(masks, mask) {
 				masks = append(masks, mask)
 			}
 		}
 	}
-	actions, err := plan.Files(h, []plan.File{textFile(zramConfig, "# Without a device: a kubelet does not start "+
-		"with swap.\n", noSwap)})
-	if err != nil {
-		return nil, err
-	}
-	hidden, err := planMasks(h, masks)
-	return append(actions, hidden...), err
+	var g gathered
+	g.add(plan.Files(h, []plan.File{
+		textFile(zramConfig, "# Without a device: a kubelet does not start with swap.\n", noSwap),
+	}))
+	g.add(planMasks(h, masks))
+	return g.all()
 }
 
 // refuseDropIns returns an error about an administrator's drop-in that hides
@@ -123,22 +120,18 @@ func refuseDropIns(h *host.Host) error {
 	for _, name := range names {
 		name = path.Join(zramDropIns, name)
 		if to, err := h.Files.ReadlinkIfPossible(name); err != nil || to != nothing {
-			return fmt.Errorf("%s configures swap in memory, with which a kubelet does not start: remove the file", name)
+			return fmt.Errorf("%s configures swap in memory, with which a kubelet does not start: remove the file",
+				name)
 		}
 	}
 	return nil
 }
 
 func dropIns(h *host.Host, folder string) ([]string, error) {
-	entries, err := afero.ReadDir(h.Files, folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := entries(h, folder)
+	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of zram-generator: %w", err)
 	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
+	names := show.Each(entries, fs.FileInfo.Name)
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".conf") }), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -25,24 +26,24 @@ func (n *node) system(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 		g.add(planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock"))
 	}
 	for _, o := range n.options() {
-		g.add(planLines(h, o.lines))
-		g.add(plan.Links(h, o.links))
+		g.add(planLines(h, o.Lines))
+		g.add(plan.Links(h, o.Links))
 		g.add(n.planOptionUnits(ctx, h, o))
 	}
+	changesUnits := func(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
 	if slices.ContainsFunc(g.actions, changesUnits) {
 		g.add(needsReload(ctx, h, true, nil))
 	}
 	return g.all()
 }
 
-// changesUnits reports whether systemd must read its units again after an action.
-func changesUnits(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
-
 // systemFiles are the files of the options, and of the distribution's settings.
 func (n *node) systemFiles() []plan.File {
 	var files []plan.File
 	for _, o := range n.options() {
-		files = append(files, o.files...)
+		for _, f := range o.Files {
+			files = append(files, f.file(strings.NewReplacer()))
+		}
 	}
 	for _, s := range n.distro.Settings() {
 		for _, f := range s.Files {
@@ -57,33 +58,25 @@ func (n *node) systemFiles() []plan.File {
 
 // planRemoved plans the removal of packages that prevent a node from working.
 func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	why := map[string]string{}
-	var names []string
+	var unwanted []distros.Removed
 	for _, s := range n.distro.Settings() {
-		for _, r := range s.Removed {
-			names = append(names, r.Package)
-			why[r.Package] = r.Why
-		}
+		unwanted = append(unwanted, s.Removed...)
 	}
-	if len(names) == 0 {
+	if len(unwanted) == 0 {
 		return nil, nil
 	}
 	pm := n.distro.PackageManager
+	names := show.Each(unwanted, func(r distros.Removed) string { return r.Package })
 	have, err := pm.Installed(ctx, h, names)
-	switch {
-	case errors.Is(err, host.ErrMountedRoot): // the plan contains what a live run would check
-		have = map[string]string{}
-		for _, name := range names {
-			have[name] = "unknown"
-		}
-	case err != nil:
+	unknown := errors.Is(err, host.ErrMountedRoot) // the plan contains what a live run would check
+	if err != nil && !unknown {
 		return nil, err
 	}
 	var actions []plan.Action
-	for _, name := range names {
-		if have[name] != "" {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: "package " + name, Reason: why[name],
-				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, []string{name}) }})
+	for i, name := range names {
+		if unknown || have[name] != "" {
+			actions = append(actions, act(plan.Remove, "package "+name, unwanted[i].Why,
+				func(ctx context.Context) error { return pm.Remove(ctx, h, []string{name}) }))
 		}
 	}
 	return actions, nil
@@ -171,10 +164,7 @@ func relabeled(said string) string {
 // written are the existing paths that provisioning writes.
 func (n *node) written(h *host.Host) ([]string, error) {
 	paths := []string{n.commandPath()}
-	for _, f := range folders() {
-		paths = append(paths, f.path)
-	}
-	for _, f := range n.writtenFiles() {
+	for _, f := range append(n.stepFiles("directories"), n.writtenFiles()...) {
 		paths = append(paths, f.Path)
 	}
 	if n.spec.joins() {
@@ -186,15 +176,11 @@ func (n *node) written(h *host.Host) ([]string, error) {
 		paths = append(paths, d.Target)
 	}
 	slices.Sort(paths)
-	var there []string
-	for _, name := range slices.Compact(paths) {
+	var errs []error
+	there := slices.DeleteFunc(slices.Compact(paths), func(name string) bool {
 		exists, err := h.Exists(name)
-		if err != nil {
-			return nil, err
-		}
-		if exists {
-			there = append(there, name)
-		}
-	}
-	return there, nil
+		errs = append(errs, err)
+		return !exists
+	})
+	return there, errors.Join(errs...)
 }

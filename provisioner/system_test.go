@@ -129,32 +129,6 @@ func TestLabelsNeedALoadedPolicy(t *testing.T) {
 	assert.Equal(t, "/a and 1 more", relabeled("Would relabel /a from x to y\nWould relabel /b from x to y\n"))
 }
 
-// Only listed assets come from upstream, and containerd then gets a unit.
-func TestSettingsThatContradictTheDistribution(t *testing.T) {
-	for name, test := range map[string]struct {
-		distro string
-		spec   Spec
-		err    string
-	}{
-		"a kubelet that does not start": {"amazonlinux2", Spec{KubernetesVersion: "1.35.0"},
-			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.`},
-		"packages without a package manager": {"flatcar", Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop"}},
-			`packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
-		"a version of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Versions: map[string]string{"containerd": "2.1.5"}},
-			`versions["containerd"] has no effect on Debian, which has containerd as a package`},
-		"a sum of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Checksums: map[string]string{"runc": strings.Repeat("a", 64)}},
-			`checksums["runc"] has no effect on Debian, which has runc as a package`},
-		"another distribution's override": {"arch", Spec{KubernetesVersion: "1.34.4", Distro: "debian"},
-			`distro is "debian", but this machine is "arch"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := distroOf(t, test.distro)
-			_, err := Steps(test.spec, d, Inputs{Arch: "amd64"})
-			require.EqualError(t, err, test.err)
-		})
-	}
-}
-
 // A drop-in below /usr may hold containerd up. The image must not start containerd
 // before its configuration exists, and a scrub must be able to stop containerd.
 func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {

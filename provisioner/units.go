@@ -1,10 +1,7 @@
 package provisioner
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
-	"path"
 	"slices"
 	"strings"
 
@@ -13,49 +10,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-var (
-	//go:embed assets/kubelet.service
-	kubeletService []byte
-	//go:embed assets/containerd.service
-	containerdService []byte
-	//go:embed assets/runtime.slice
-	runtimeSlice []byte
-	//go:embed assets/runtime-slice.conf
-	runtimeSliceDropIn []byte
-	//go:embed assets/eksnode.preset
-	preset []byte
-)
-
-// unitFiles lists the units that provisioning writes.
-func (n *node) unitFiles() []plan.File {
-	service := bytes.ReplaceAll(kubeletService, []byte("{commands}"), []byte(n.distro.CommandFolder))
-	files := []plan.File{
-		textFile(path.Join(n.distro.UnitFolder, "kubelet.service"), service, "starts the kubelet with first boot's "+
-			"configuration"),
-		textFile(path.Join(n.distro.UnitFolder, "runtime.slice"), runtimeSlice, "the cgroup of the kubelet and "+
-			"containerd, which kubeReserved limits"),
-		textFile("/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", runtimeSliceDropIn,
-			"puts containerd into that cgroup"),
-		textFile("/etc/systemd/system-preset/10-eksnode.preset", n.preset(), "presets applied at first boot must "+
-			"not enable the kubelet"),
-	}
-	if n.has("containerd") { // otherwise the package has its own
-		files = append(files, textFile(path.Join(n.distro.UnitFolder, "containerd.service"), containerdService,
-			"starts upstream's containerd"))
-	}
-	return files
-}
-
-// preset also keeps first boot's units, which the image enables, from a
-// distribution's "disable *".
-func (n *node) preset() []byte {
-	text := string(preset)
-	if n.spec.joins() {
-		text += strings.Join(bootunits.Preset(), "\n") + "\n"
-	}
-	return []byte(text)
-}
 
 // started are the units that first boot starts. They do not start at boot by
 // themselves, because both need data about the cluster: the kubelet all of it,
@@ -75,13 +29,14 @@ func (n *node) unitIntentions() []manifest.Unit {
 			all = append(all, manifest.Unit{Name: name, Enabled: true})
 		}
 	}
-	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Unit) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b manifest.Unit) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // units writes the units and disables those that packages enabled.
 func (n *node) units(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	var g gathered
-	g.add(plan.Files(h, n.unitFiles()))
+	g.add(plan.Files(h, n.stepFiles("units")))
 	for _, u := range started {
 		links, err := h.Enablements(u)
 		if err != nil {
@@ -97,15 +52,14 @@ func (n *node) units(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 
 // disable removes the links that start a unit at boot, as systemctl does.
 func disable(h *host.Host, unit string, links []string) plan.Action {
-	return plan.Action{Verb: plan.Disable, Target: unit, Reason: "only first boot may start this unit",
-		Do: func(context.Context, plan.Progress) error {
-			for _, link := range links {
-				if err := h.Files.Remove(link); err != nil {
-					return err
-				}
+	return act(plan.Disable, unit, "only first boot may start this unit", func(context.Context) error {
+		for _, link := range links {
+			if err := h.Files.Remove(link); err != nil {
+				return err
 			}
-			return nil
-		}}
+		}
+		return nil
+	})
 }
 
 // needsReload plans a reload of systemd when units change, or when a killed run

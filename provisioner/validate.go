@@ -57,53 +57,45 @@ func (s Spec) Validate() error { return s.validate(s.validateKubernetes()) }
 // known yet.
 func (s Spec) ValidateWithoutVersion() error { return s.validate(nil) }
 
+// problems are what is wrong with a spec, each with its field.
+type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, surface.Errorf(format, args...)) }
+
 func (s Spec) validate(version error) error {
-	var errs []error
-	add := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
 	_, unknown := s.releases()
-	add(unknown)
-	add(version)
-	add(s.validateContainerd())
-	add(s.validateSource())
-	add(s.Sources.validate(s.Versions))
-	_, err := s.wanted()
-	add(err)
-	for _, id := range slices.Sorted(maps.Keys(s.Versions)) {
-		add(validatePin(id, s.Versions[id]))
-		add(s.validateNeed("versions", id))
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.Checksums)) {
-		add(validateSum(id, s.Checksums[id]))
-		add(s.validateNeed("checksums", id))
-	}
+	_, unwanted := s.wanted()
+	p := problems{unknown, version}
+	s.validateContainerd(&p)
+	p = append(p, s.validateSource())
+	s.validateSources(&p)
+	p = append(p, unwanted)
+	s.validateAssets(&p, "versions", s.Versions, validatePin)
+	s.validateAssets(&p, "checksums", s.Checksums, validateSum)
 	for _, name := range s.Packages {
-		add(checkName("packages", name))
-		add(checkPackage("packages", name))
+		p = append(p, checkName("packages", name), checkPackage("packages", name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
-		add(validateSysctl(name, s.Sysctls[name]))
+		p = append(p, validateSysctl(name, s.Sysctls[name]))
 	}
-	errs = append(errs, s.validateOptions()...)
+	s.validateOptions(&p)
 	if unknown == nil {
-		add(s.validateDistro())
+		p = append(p, s.validateDistro())
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
 func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf("{kubernetes_version} is missing; set a complete version, such as %s", lifecycle.Kubernetes())
+		return surface.Errorf("{kubernetes_version} is missing; set a complete version, such as %s",
+			lifecycle.Kubernetes())
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`{kubernetes_version} %q must be written without the "v"`, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v,
-			lifecycle.Kubernetes())
+		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`,
+			v, lifecycle.Kubernetes())
 	}
 	if minor := s.minor(); minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor,
@@ -120,63 +112,67 @@ func (s Spec) validateSource() error {
 		return nil
 	}
 	u, err := url.Parse(s.SourceURL)
-	if err != nil {
-		return surface.Errorf("{source_url} cannot be read as an address; allowed is http:// or https://, a host, and a path") // the error would contain a password
+	if err != nil { // which would contain a password
+		return surface.Errorf("{source_url} cannot be read as an address; " +
+			"allowed is http:// or https://, a host, and a path")
 	}
 	shown := u.Redacted()
 	switch {
 	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/") && u.Opaque == "" && u.User == nil:
 		// a folder
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return surface.Errorf("{source_url} %q must begin with http:// or https:// and a host, or with file:// and an absolute path", shown)
+		return surface.Errorf("{source_url} %q must begin with http:// or https:// and a host, "+
+			"or with file:// and an absolute path", shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return surface.Errorf("{source_url} %q must not have a query or a fragment: eksnode appends the assets' paths", shown)
+		return surface.Errorf("{source_url} %q must not have a query or a fragment: eksnode appends the assets' paths",
+			shown)
 	}
 	return nil
 }
 
-func validatePin(id, version string) error {
-	asset, err := knownAsset("versions", id)
+// validateAssets checks settings of assets. Those of an asset that this kubelet does not
+// get would have no effect.
+func (s Spec) validateAssets(
+	p *problems, field surface.Name, values map[string]string, wrong func(a asset.Asset, value string) error,
+) {
+	for _, id := range slices.Sorted(maps.Keys(values)) {
+		a, err := knownAsset(field, id)
+		if err == nil {
+			err = wrong(a, values[id])
+		}
+		*p = append(*p, err)
+		if minor := s.minor(); minor > 0 && minor < a.Since {
+			p.add("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
+				field.Key(id), a.Since, s.KubernetesVersion)
+		}
+	}
+}
+
+func validatePin(a asset.Asset, version string) error {
 	switch {
-	case err != nil:
-		return err
-	case asset.Version == "":
-		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(id))
+	case a.Version == "":
+		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(a.ID))
 	case !versionForm.MatchString(version):
 		return surface.Errorf(`%s must be complete and without "v", such as %q`,
-			surface.Name("versions").Entry(id, version), asset.Version)
+			surface.Name("versions").Entry(a.ID, version), a.Version)
 	}
 	return nil
 }
 
-func validateSum(id, sum string) error {
-	if _, err := knownAsset("checksums", id); err != nil {
-		return err
-	}
+func validateSum(a asset.Asset, sum string) error {
 	if !sumForm.MatchString(sum) {
-		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", surface.Name("checksums").Entry(id, sum))
+		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", surface.Name("checksums").Entry(a.ID, sum))
 	}
 	return nil
-}
-
-// validateNeed refuses settings of an asset that this kubelet does not get: they
-// would have no effect.
-func (s Spec) validateNeed(field surface.Name, id string) error {
-	asset, err := knownAsset(field, id)
-	if minor := s.minor(); err != nil || minor == 0 || minor >= asset.Since {
-		return nil // reported already, or needed
-	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
-		field.Key(id), asset.Since, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
-	for _, a := range asset.Table() {
-		if a.ID == id {
-			return a, nil
-		}
+	table := asset.Table()
+	if i := slices.IndexFunc(table, func(a asset.Asset) bool { return a.ID == id }); i >= 0 {
+		return table[i], nil
 	}
-	return asset.Asset{}, surface.Errorf("%s: there is no such asset; known are %s", field.Key(id), strings.Join(asset.IDs(), ", "))
+	return asset.Asset{}, surface.Errorf("%s: there is no such asset; known are %s", field.Key(id),
+		strings.Join(asset.IDs(), ", "))
 }
 
 // checkName refuses what is no package's name.
@@ -187,7 +183,17 @@ func checkName(field surface.Name, name string) error {
 	return surface.Errorf("%s: %q "+noPackage, field, name)
 }
 
-const noPackage = "is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit"
+const (
+	noPackage = "is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit"
+	noLabel   = "is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit"
+)
+
+func checkPackage(field surface.Name, name string) error {
+	if why := misfits(name); why != "" {
+		return surface.Errorf("%s: %q contradicts what a node needs: %s", field, name, why)
+	}
+	return nil
+}
 
 func validateSysctl(name, value string) error {
 	if !sysctlForm.MatchString(name) {
@@ -205,7 +211,7 @@ func validateSysctl(name, value string) error {
 
 var (
 	packageVersionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~:^_-]*$`)
-	authorityForm      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	labelForm          = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	// The argument passes through a shell, GRUB and systemd; none of them gives
 	// these characters a meaning.
 	argumentForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]*(=[0-9A-Za-z.,:/@%+_-]*)?$`)
@@ -216,34 +222,36 @@ var (
 const firstWithSwap = 30
 
 // validateOptions checks the optional fields.
-func (s Spec) validateOptions() []error {
-	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateOptions(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
-		errs = append(errs, checkPackage("package_versions", name))
+		*p = append(*p, checkPackage("package_versions", name))
 		switch version := s.PackageVersions[name]; {
 		case !packageForm.MatchString(name):
-			add("%s "+noPackage, surface.Name("package_versions").Key(name))
+			p.add("%s "+noPackage, surface.Name("package_versions").Key(name))
 		case !packageVersionForm.MatchString(version):
-			add(`%s is not a version; write it as the package manager does, such as "1.7.24-1"`,
+			p.add(`%s is not a version; write it as the package manager does, such as "1.7.24-1"`,
 				surface.Name("package_versions").Entry(name, version))
 		}
 	}
 	if s.Kernel != "" {
-		errs = append(errs, checkName("kernel", s.Kernel))
+		*p = append(*p, checkName("kernel", s.Kernel))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
 		key := surface.Name("ca_certificates").Key(name)
-		if !authorityForm.MatchString(name) {
-			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", key)
+		if !labelForm.MatchString(name) {
+			p.add("%s "+noLabel, key)
 		}
 		if _, err := authority(s.CACertificates[name]); err != nil {
-			add("%s: %w", key, err)
+			p.add("%s: %w", key, err)
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...),
-		slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(),
-			validateNames("agents", s.Agents, Agents()), s.validateDrivers())...)
+	s.validateArguments(p)
+	s.validateRepositories(p)
+	s.validateNodeDefaults(p)
+	s.validateProxy(p)
+	s.validateServers(p)
+	p.choices("agents", s.Agents, Agents())
+	s.validateDrivers(p)
 	for _, c := range []struct {
 		field surface.Name
 		value string
@@ -253,53 +261,53 @@ func (s Spec) validateOptions() []error {
 		{"swap", s.Swap, Swaps()}, {"fips", s.FIPS, FIPSModes()},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
-			add("%s %q is not known; known are %s", c.field, c.value, strings.Join(c.known, ", "))
+			p.add("%s %q is not known; known are %s", c.field, c.value, strings.Join(c.known, ", "))
 		}
 	}
 	if minor := s.minor(); s.Swap != "" && minor > 0 && minor < firstWithSwap {
-		add("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q", firstWithSwap, s.KubernetesVersion)
+		p.add("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q",
+			firstWithSwap, s.KubernetesVersion)
 	}
-	return append(errs, s.validateHardening()...)
+	s.validateHardening(p)
 }
 
-// validateNames refuses names that are not known, and those that are listed twice.
-func validateNames(field surface.Name, names, known []string) []error {
-	var errs []error
+// choices refuses names that are not known, and those that are listed twice.
+func (p *problems) choices(field surface.Name, names, known []string) {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(known, name):
-			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", field, name, strings.Join(known, ", ")))
+			p.add("%s: %q is not known; known are %s", field, name, strings.Join(known, ", "))
 		case slices.Contains(names[:i], name):
-			errs = append(errs, surface.Errorf("%s: %q is listed twice", field, name))
+			p.add("%s: %q is listed twice", field, name)
 		}
 	}
-	return errs
 }
 
 // validateArguments also refuses arguments that contradict other fields.
-func (s Spec) validateArguments() []error {
-	var errs []error
+func (s Spec) validateArguments(p *problems) {
 	for i, a := range s.KernelArguments {
 		name, value, _ := strings.Cut(a, "=")
 		switch {
 		case !argumentForm.MatchString(a):
-			errs = append(errs, surface.Errorf("{kernel_arguments}: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a))
+			p.add("{kernel_arguments}: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a)
 		case slices.Contains(s.KernelArguments[:i], a):
-			errs = append(errs, surface.Errorf("{kernel_arguments}: %q is listed twice", a))
+			p.add("{kernel_arguments}: %q is listed twice", a)
 		default:
 			if err := s.checkArgument(name, value); err != nil {
-				errs = append(errs, surface.Errorf("{kernel_arguments}: %q %w", a, err))
+				p.add("{kernel_arguments}: %q %w", a, err)
 			}
 		}
 	}
-	return errs
 }
 
 func authority(text string) (*x509.Certificate, error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
 	case block == nil:
-		return nil, surface.Errorf("the text contains no PEM; %s", surface.Words{HCL: `give the certificate's content, for example with file("ca.pem")`, Flags: "name the file of a certificate"})
+		return nil, surface.Errorf("the text contains no PEM; %s", surface.Words{
+			HCL:   `give the certificate's content, for example with file("ca.pem")`,
+			Flags: "name the file of a certificate",
+		})
 	case block.Type != "CERTIFICATE":
 		return nil, fmt.Errorf("the PEM block is a %s, not a CERTIFICATE", block.Type)
 	case strings.TrimSpace(string(rest)) != "":
@@ -310,7 +318,8 @@ func authority(text string) (*x509.Certificate, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	case !c.IsCA:
-		return nil, fmt.Errorf("%q is not an authority's certificate, so certificates that it signed would not be trusted", c.Subject.CommonName)
+		return nil, fmt.Errorf("%q is not an authority's certificate, "+
+			"so certificates that it signed would not be trusted", c.Subject.CommonName)
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -19,8 +18,8 @@ import (
 // error, unless the spec accepts it.
 func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	if last := d.Release.Last(); !s.AcceptEnded && d.Release.Ended(h.Now()) {
-		return nil, surface.Errorf("%s ended on %s (%s); choose a base image with a newer release, or accept the risk with %s",
-			last.Of, last.Day, last.Source, surface.Name("accept_ended").On())
+		return nil, surface.Errorf("%s ended on %s (%s); choose a base image with a newer release, "+
+			"or accept the risk with %s", last.Of, last.Day, last.Source, surface.Name("accept_ended").On())
 	}
 	var list []string
 	warn := func(end distros.End, remedy string) error {
@@ -34,7 +33,8 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	}
 	for _, line := range []struct{ asset, version, remedy string }{
 		{"kubelet", s.KubernetesVersion, "choose a newer version of Kubernetes"},
-		{"containerd", s.containerdVersion(d), "the option containerd with the value 2 installs a newer one, unless versions sets another"},
+		{"containerd", s.containerdVersion(d),
+			"the option containerd with the value 2 installs a newer one, unless versions sets another"},
 	} {
 		for _, r := range lifecycle.Line(line.asset, line.version) {
 			if r.Ends != "" {
@@ -43,14 +43,16 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 		}
 	}
 	if labeled, err := h.Exists(seLinuxConfig); err == nil && labeled && h.Offline() {
-		list = append(list, "this root was not started, so files get no SELinux labels; create /.autorelabel in the root, which costs a restart at first boot, or run setfiles on the root")
+		list = append(list, "this root was not started, so files get no SELinux labels; "+
+			"create /.autorelabel in the root, which costs a restart at first boot, or run setfiles on the root")
 	}
 	if s.FIPS == fipsEnable {
-		list = append(list, "the image starts in FIPS mode, which this build did not: start an instance and read /proc/sys/crypto/fips_enabled")
+		list = append(list, "the image starts in FIPS mode, which this build did not: "+
+			"start an instance and read /proc/sys/crypto/fips_enabled")
 	}
 	if s.SOCI && len(s.RegistryMirrors) > 0 {
-		list = append(list, "the SOCI snapshotter fetches layers from the registry itself: it does not read "+mirrorsFolder+
-			", where registry_mirrors are")
+		list = append(list, "the SOCI snapshotter fetches layers from the registry itself: it does not read "+
+			mirrorsFolder+", where registry_mirrors are")
 	}
 	legacy, err := cgroupWarning(d, h)
 	errs = append(errs, err)
@@ -86,18 +88,16 @@ func cgroupWarning(d distros.Distro, h *host.Host) (string, error) {
 	if err != nil || !legacy {
 		return "", err
 	}
-	return "this machine runs with cgroup v1, with which kubelets from 1.35 on do not start; remove systemd.unified_cgroup_hierarchy=0 from the kernel command line and restart before provisioning", nil
+	return "this machine runs with cgroup v1, with which kubelets from 1.35 on do not start; " +
+		"remove systemd.unified_cgroup_hierarchy=0 from the kernel command line and restart before provisioning", nil
 }
 
 // usesCgroupV1 says whether systemd started the machine with cgroup v1, alone or
 // beside v2: only then systemd has a hierarchy of its own.
 func usesCgroupV1(h *host.Host) (bool, error) {
-	_, err := h.Files.Stat("/sys/fs/cgroup/systemd")
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	legacy, err := h.Exists("/sys/fs/cgroup/systemd")
 	if err != nil {
-		return false, fmt.Errorf("reading the version of the cgroups: %w", err)
+		err = fmt.Errorf("reading the version of the cgroups: %w", err)
 	}
-	return true, nil
+	return legacy, err
 }

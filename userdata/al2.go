@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -101,7 +102,8 @@ func (f writtenFile) command() string {
 	for n := 1; strings.Contains(f.text, end); n++ {
 		end = fmt.Sprintf("EOF%d", n)
 	}
-	return fmt.Sprintf("mkdir -p %s\ncat > %s <<'%s'\n%s\n%s\n", path.Dir(f.path), f.path, end, strings.TrimRight(f.text, "\n"), end)
+	return fmt.Sprintf("mkdir -p %s\ncat > %s <<'%s'\n%s\n%[3]s\n", path.Dir(f.path), f.path, end,
+		strings.TrimRight(f.text, "\n"))
 }
 
 // bootstrapText is a script that prepares the machine and calls bootstrap.sh.
@@ -123,8 +125,8 @@ func (n Node) bootstrapText(before, after string) (string, error) {
 }
 
 func (n Node) withoutBootstrapSh() error {
-	return n.without("bootstrap.sh has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd.baseRuntimeSpec", "network",
-		"localStorage.mountPath", "localStorage.disabledMounts", "settings")
+	return n.without("bootstrap.sh has none", "maxPodsExpression", "nodeConfigs", "featureGates",
+		"containerd.baseRuntimeSpec", "network", "localStorage.mountPath", "localStorage.disabledMounts", "settings")
 }
 
 func renderAL2(n Node, _ Family) ([]byte, error) {
@@ -218,25 +220,21 @@ func (c *checker) bootstrap(line int, before, words []word) {
 		c.warn(line, "--apiserver-endpoint", "%s", warning)
 	}
 	if ca, err := nodeconfig.Unbase64(a.CA); err == nil && len(ca) > 0 {
-		at, there := lines["--b64-cluster-ca"]
-		if !there {
-			at = line
-		}
+		at := cmp.Or(lines["--b64-cluster-ca"], line)
 		c.authority(at, "--b64-cluster-ca", ca)
 		if _, err := base64.StdEncoding.DecodeString(a.CA); err != nil {
 			c.warn(at, "--b64-cluster-ca", "base64 on Amazon Linux 2 refuses the value: %v", err)
 		}
 	}
-	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, DNSAddresses: a.DNS, Outpost: a.ClusterID}
+	c.report.Cluster = Cluster{
+		Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR,
+		DNSAddresses: a.DNS, Outpost: a.ClusterID,
+	}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
 	}
 	extra := nodeconfig.Split(a.KubeletExtraArgs)
-	at := line
-	if there, ok := lines["--kubelet-extra-args"]; ok {
-		at = there
-	}
-	c.scriptArguments(at, "--kubelet-extra-args", extra)
+	c.scriptArguments(cmp.Or(lines["--kubelet-extra-args"], line), "--kubelet-extra-args", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 
@@ -254,19 +252,14 @@ func (c *checker) arguments(line int, lines map[string]int, err error) {
 			c.fail(line, "", "%s", text)
 			continue
 		}
-		at := line
-		if there, ok := lines[parts[2]]; ok {
-			at = there
-		}
+		at := cmp.Or(lines[parts[2]], line)
 		switch {
 		case parts[1] != "" && strings.HasPrefix(parts[3], " "):
 			c.fail(at, parts[2], "quotes make one argument of several; remove the quotes")
-			continue
 		case parts[1] != "":
 			c.fail(at, parts[2], "unknown flag%s", parts[3])
-			continue
+		default:
+			c.fail(at, parts[2], "%s", strings.TrimLeft(strings.TrimPrefix(text, parts[2]), ": "))
 		}
-		said := strings.TrimPrefix(text, parts[2])
-		c.fail(at, parts[2], "%s", strings.TrimLeft(said, ": "))
 	}
 }

@@ -37,7 +37,9 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 	if len(n.Cluster.DNSAddresses) > 0 {
 		config["clusterDNS"] = n.Cluster.DNSAddresses
 	}
-	if _, reserves := config["reservedSystemCPUs"]; reserves || slices.ContainsFunc(n.KubeletArgs, func(a string) bool { return strings.HasPrefix(a, "--reserved-cpus") }) {
+	_, reserves := config["reservedSystemCPUs"]
+	byFlag := func(arg string) bool { return strings.HasPrefix(arg, "--reserved-cpus") }
+	if reserves || slices.ContainsFunc(n.KubeletArgs, byFlag) {
 		// The kubelet refuses reserved CPUs with the cgroups that first boot sets.
 		for _, field := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
 			if _, given := config[field]; !given {
@@ -51,10 +53,13 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 			Name: n.Cluster.Name, APIServerEndpoint: n.Cluster.Endpoint, CertificateAuthority: ca,
 			CIDR: n.Cluster.CIDR, ID: n.Cluster.Outpost,
 		},
-		Containerd:   n.Containerd,
-		Instance:     nodeconfig.Instance{LocalStorage: n.LocalStorage, Environment: n.environment(), Network: n.Network},
-		Kubelet:      nodeconfig.Kubelet{Config: config, Flags: n.kubeletFlags(), MaxPodsExpression: n.MaxPodsExpression},
-		FeatureGates: n.FeatureGates,
+		Containerd: n.Containerd, FeatureGates: n.FeatureGates,
+		Instance: nodeconfig.Instance{
+			LocalStorage: n.LocalStorage, Environment: n.environment(), Network: n.Network,
+		},
+		Kubelet: nodeconfig.Kubelet{
+			Config: config, Flags: n.kubeletFlags(), MaxPodsExpression: n.MaxPodsExpression,
+		},
 	}}
 	if n.Cluster.Outpost != "" {
 		c.Spec.Cluster.EnableOutpost = new(true)
@@ -185,7 +190,7 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 		config, place, err := c.nodeConfig(p)
 		if err != nil {
 			broken = true
-			c.in(place.at, func() { c.lines(err) })
+			c.in(place.at).lines(err)
 			continue
 		}
 		if config == nil {
@@ -196,12 +201,10 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 			merged = config
 			continue
 		}
-		c.in(place.at, func() {
-			c.contradictions(place, merged, config)
-			if err := merged.Merge(config); err != nil {
-				c.lines(err)
-			}
-		})
+		c.in(place.at).contradictions(place, merged, config)
+		if err := merged.Merge(config); err != nil {
+			c.in(place.at).lines(err)
+		}
 	}
 	if merged == nil {
 		return
@@ -218,23 +221,22 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	if err != nil || config == nil {
 		return nil, place, err
 	}
+	c = c.in(place.at)
 	for _, said := range warnings {
-		c.in(place.at, func() { c.each(said, c.warn) })
+		c.each(said, c.warn)
 	}
 	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
-		c.in(place.at, func() {
-			if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
-				c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
-				if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
-					c.maxPods = []string{pods.Value} // the later NodeConfig wins
-				}
+		if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
+			c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
+			if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
+				c.maxPods = []string{pods.Value} // the later NodeConfig wins
 			}
-			c.flagsOf(place, config.Spec.Kubelet.Flags)
-			if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
-				line, _ := place.line("spec.cluster.certificateAuthority")
-				c.authority(line, "spec.cluster.certificateAuthority", ca)
-			}
-		})
+		}
+		c.flagsOf(place, config.Spec.Kubelet.Flags)
+		if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
+			line, _ := place.line("spec.cluster.certificateAuthority")
+			c.authority(line, "spec.cluster.certificateAuthority", ca)
+		}
 	}
 	return config, place, nil
 }
@@ -252,10 +254,10 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 }
 
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
-	spec := merged.Spec
+	spec, of := merged.Spec, merged.Spec.Cluster
 	c.report.Cluster = Cluster{
-		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
-		CIDR: spec.Cluster.CIDR, DNSAddresses: dnsOf(spec.Kubelet), Outpost: spec.Cluster.ID,
+		Name: of.Name, Endpoint: of.APIServerEndpoint, CA: encode(of.CertificateAuthority), CIDR: of.CIDR,
+		DNSAddresses: dnsOf(spec.Kubelet), Outpost: of.ID,
 	}
 	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
@@ -268,8 +270,9 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 		c.validate(merged, places, func(field string) bool { return !strings.HasPrefix(field, "spec.cluster.") })
 		return
 	}
-	if of := spec.Cluster; of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
-		c.atPath(places, "spec.cluster", false, "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
+	if of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
+		c.atPath(places, "spec.cluster", false, "is missing; only EKS adds it, for managed node groups without "+
+			"an image of their own, and Karpenter, unless amiFamily is Custom")
 		return
 	}
 	c.validate(merged, places, func(string) bool { return true })
@@ -311,7 +314,7 @@ func (c *checker) atPath(places []placed, path string, warning bool, said string
 			best, deepest, at = line, depth, p.at
 		}
 	}
-	c.in(at, func() { c.either(warning, best, path, said) })
+	c.in(at).either(warning, best, path, said)
 }
 
 var placedError = show.Regexp(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+	pelletier "github.com/pelletier/go-toml/v2"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -16,13 +17,14 @@ import (
 
 func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 	if len(n.KubeletArgs) > 0 {
-		return nil, fmt.Errorf("kubeletArgs: Bottlerocket's kubelet takes no flags, only the settings of settings.kubernetes")
+		return nil, errors.New("kubeletArgs: Bottlerocket's kubelet takes no flags, " +
+			"only the settings of settings.kubernetes")
 	}
 	if n.Cluster.Outpost != "" {
-		return nil, fmt.Errorf("cluster.outpost: local clusters on Outposts have no Bottlerocket nodes")
+		return nil, errors.New("cluster.outpost: local clusters on Outposts have no Bottlerocket nodes")
 	}
-	if err := n.without("Bottlerocket has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "pre", "post", "parts", "bootstrap",
-		"localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
+	if err := n.without("Bottlerocket has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd",
+		"pre", "post", "parts", "bootstrap", "localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
 		return nil, err
 	}
 	settings, err := n.bottlerocketSettings()
@@ -63,8 +65,8 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		kubernetes["node-taints"] = taints
 	}
 	settings := map[string]string{}
-	for setting, takes := range settingsTree().children["kubernetes"].children {
-		settings[takes.field] = setting
+	for setting, takes := range settingsTable().Settings["kubernetes"].(map[string]any) {
+		settings[fieldOf(takes)] = setting
 	}
 	own := map[string]any{}
 	var errs []error
@@ -86,7 +88,9 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	errs = append(errs, overlay(kubernetes, own, "settings.kubernetes"))
 	all := map[string]any{"kubernetes": kubernetes}
 	if len(n.Network.Nameservers)+len(n.Network.Domains) > 0 {
-		all["dns"] = nonEmpty(map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains})
+		dns := map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains}
+		maps.DeleteFunc(dns, func(_ string, list any) bool { return len(list.([]string)) == 0 })
+		all["dns"] = dns
 	}
 	network, err := n.bottlerocketProxy()
 	if len(network) > 0 {
@@ -99,7 +103,8 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		all["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
 			"commands": [][]string{
 				{"apiclient", "ephemeral-storage", "init"},
-				{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
+				{"apiclient", "ephemeral-storage", "bind", "--dirs",
+					"/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
 			},
 			"mode": "always", "essential": true,
 		}}
@@ -107,11 +112,6 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		errs = append(errs, fmt.Errorf("localStorage.strategy: Bottlerocket knows RAID0 only"))
 	}
 	return all, errors.Join(append(errs, overlay(all, n.Settings, "settings"))...)
-}
-
-func nonEmpty(m map[string]any) map[string]any {
-	maps.DeleteFunc(m, func(_ string, value any) bool { list, ok := value.([]string); return ok && len(list) == 0 })
-	return m
 }
 
 // bottlerocketProxy are the settings of the network.
@@ -127,7 +127,8 @@ func (n Node) bottlerocketProxy() (map[string]any, error) {
 			case service == nodeconfig.DefaultEnvironment && name == "NO_PROXY":
 				network["no-proxy"] = strings.Split(value, ",")
 			default:
-				return nil, fmt.Errorf("environment.%s.%s: Bottlerocket has only HTTPS_PROXY and NO_PROXY, for all services", service, name)
+				return nil, fmt.Errorf("environment.%s.%s: Bottlerocket has only HTTPS_PROXY and NO_PROXY, "+
+					"for all services", service, name)
 			}
 		}
 	}
@@ -148,7 +149,8 @@ func overlay(below, above map[string]any, path string) error {
 		case aIsTable && bIsTable:
 			errs = append(errs, overlay(a, b, path+"."+name))
 		case fmt.Sprint(value) != fmt.Sprint(above[name]):
-			errs = append(errs, fmt.Errorf("%s.%s: %v contradicts %v of the rest of the description", path, name, above[name], value))
+			errs = append(errs, fmt.Errorf("%s.%s: %v contradicts %v of the rest of the description", path, name,
+				above[name], value))
 		}
 	}
 	return errors.Join(errs...)
@@ -171,8 +173,11 @@ func isBottlerocket(text string) bool {
 func checkBottlerocket(c *checker, text string) {
 	document, err := nodeconfig.ReadTOML([]byte(text))
 	if err != nil {
-		line, said := tomlError(err)
-		c.fail(line, "", "it is not TOML: %s", said)
+		line := 0
+		if at, ok := errors.AsType[*pelletier.DecodeError](err); ok {
+			line, _ = at.Position()
+		}
+		c.fail(line, "", "it is not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))
 		return
 	}
 	s := settings{c, tomlLines(text)}
@@ -181,7 +186,7 @@ func checkBottlerocket(c *checker, text string) {
 			s.fail([]string{name}, "unknown table; everything stands below settings")
 		}
 	}
-	s.walk([]string{"settings"}, document["settings"], settingsTree())
+	s.walk([]string{"settings"}, document["settings"], settingsTable().Settings)
 	kubernetes, _ := lookup(document, "settings", "kubernetes").(map[string]any)
 	get := func(name string) string { value, _ := kubernetes[name].(string); return value }
 	c.report.Cluster = Cluster{Name: get("cluster-name"), Endpoint: get("api-server"), CA: get("cluster-certificate")}

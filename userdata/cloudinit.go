@@ -23,32 +23,19 @@ const (
 	// be a word of cloud-init's.
 	boothookMedia = "text/cloud-boothook"
 	archiveMedia  = "text/cloud-config-archive"
-	jsonpMedia    = "text/cloud-config-jsonp"
 	jinjaMedia    = "text/jinja2"
-	handlerMedia  = "text/part-handler"
 	includeMedia  = "text/x-include-url"
 	onceMedia     = "text/x-include-once-url"
 	plainMedia    = "text/plain"
 )
 
 // mediaOf is the type that cloud-init gives a text by how it begins; empty if
-// cloud-init does not recognize the text (cloudinit/handlers/__init__.py,
-// INCLUSION_TYPES_MAP).
+// cloud-init does not recognize the text.
 func mediaOf(text string) string {
 	begin := strings.ToLower(strings.TrimLeft(text[:min(len(text), 200)], " \t\r\n\f\v"))
-	for _, known := range []struct{ prefix, media string }{ // longest first
-		{"#cloud-config-archive", archiveMedia},
-		{"#cloud-config-jsonp", jsonpMedia},
-		{"## template: jinja", jinjaMedia},
-		{"#cloud-boothook", boothookMedia},
-		{"#include-once", onceMedia},
-		{"#part-handler", handlerMedia},
-		{cloudHeader, cloudMedia},
-		{"#include", includeMedia},
-		{"#!", shellMedia},
-	} {
-		if strings.HasPrefix(begin, known.prefix) {
-			return known.media
+	for _, known := range vocabulary().Begins {
+		if strings.HasPrefix(begin, known.With) {
+			return known.Media
 		}
 	}
 	return ""
@@ -57,13 +44,11 @@ func mediaOf(text string) string {
 // cloudPart checks a part as cloud-init reads it. It returns the number of calls
 // of bootstrap.sh and nodeadm. A part that cannot be checked counts as a call.
 func (c *checker) cloudPart(p nodeconfig.Part) int {
-	called := 0
-	c.in(c.position(p), func() { called = c.cloudText(p.Text, p.Media) })
-	return called
+	return c.in(c.position(p)).cloudText(p.Text, p.Media)
 }
 
 func (c *checker) cloudText(text, media string) int {
-	if slices.Contains(packedMedia(), media) {
+	if slices.Contains(vocabulary().Packed, media) {
 		plain, _, _, err := unwrap([]byte(text))
 		if err != nil {
 			c.fail(1, "", "%v", err)
@@ -85,8 +70,9 @@ func (c *checker) cloudText(text, media string) int {
 		return 0
 	case empty:
 		return 0
-	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia && named != cloudMedia && named != nodeconfig.MediaType:
-		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; save the file as UTF-8 without a byte-order mark")
+	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia &&
+		named != cloudMedia && named != nodeconfig.MediaType:
+		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; "+noMark)
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	return c.cloudMedia(text, media, named)
@@ -124,13 +110,11 @@ func (c *checker) cloudMedia(text, media, named string) int {
 func (c *checker) boothook(text string) int {
 	const header = "#cloud-boothook"
 	script := strings.TrimLeft(strings.TrimPrefix(text, header), " \t\r\n")
-	called := 0
-	c.within(strings.Count(text[:len(text)-len(script)], "\n"), func() {
-		if c.executable(script) {
-			called = c.script(script)
-		}
-	})
-	return called
+	c = c.within(strings.Count(text[:len(text)-len(script)], "\n"))
+	if !c.executable(script) {
+		return 0
+	}
+	return c.script(script)
 }
 
 // jinja checks a template. What the template computes is not checked.
@@ -139,9 +123,7 @@ func (c *checker) jinja(text string) int {
 	if strings.Contains(rest, "{{") || strings.Contains(rest, "{%") {
 		return mentions(rest)
 	}
-	called := 0
-	c.within(1, func() { called = c.cloudText(rest, "") })
-	return called
+	return c.within(1).cloudText(rest, "")
 }
 
 // topNode returns the top node of a YAML text, which must have this kind. Otherwise
@@ -184,7 +166,7 @@ func (c *checker) archive(text string) int {
 		if media == "" && mediaOf(content.Value) == "" {
 			media = cloudMedia
 		}
-		c.in(c.scalar(content), func() { called += c.cloudText(content.Value, media) })
+		called += c.in(c.scalar(content)).cloudText(content.Value, media)
 	}
 	return called
 }
@@ -261,7 +243,7 @@ func (c *checker) nodeConfigFiles() int {
 		case f.seen:
 		case strings.HasPrefix(name, partsFolder+"/") && isNodeConfig(f.text):
 			f.seen = true
-			c.in(f.at, func() { c.nodeConfigs([]nodeconfig.Part{{Text: f.text}}, false) })
+			c.in(f.at).nodeConfigs([]nodeconfig.Part{{Text: f.text}}, false)
 		case strings.HasPrefix(name, "/var/lib/cloud/scripts/per-"):
 			called += c.run(f)
 		}
@@ -269,24 +251,8 @@ func (c *checker) nodeConfigFiles() int {
 	return called
 }
 
-// knownMedia are the types of parts that cloud-init or a first boot reads
-// (https://docs.cloud-init.io/en/latest/explanation/format.html).
-func knownMedia() []string {
-	return append([]string{
-		nodeconfig.MediaType, shellMedia, cloudMedia, boothookMedia, archiveMedia, jsonpMedia, jinjaMedia, handlerMedia, includeMedia, onceMedia,
-		plainMedia, "application/octet-stream", "text/x-not-multipart", "text/upstart-job",
-		"text/x-shellscript-per-boot", "text/x-shellscript-per-instance", "text/x-shellscript-per-once",
-	}, packedMedia()...)
-}
-
-// packedMedia are the types of parts that cloud-init decompresses
-// (cloudinit/user_data.py, DECOMP_TYPES).
-func packedMedia() []string {
-	return []string{
-		"application/gzip", "application/gzip-compressed", "application/gzipped", "application/x-compress",
-		"application/x-compressed", "application/x-gunzip", "application/x-gzip", "application/x-gzip-compressed",
-	}
-}
+// knownMedia are the types of parts that cloud-init or a first boot reads.
+func knownMedia() []string { return slices.Concat(vocabulary().Media, vocabulary().Packed) }
 
 // parts takes a text apart. A text that is not MIME is one part without a type.
 func (c *checker) parts(text string) []nodeconfig.Part {
@@ -294,7 +260,8 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 		return []nodeconfig.Part{{Text: text}}
 	}
 	parts, problems := nodeconfig.ReadMIME(text)
-	c.beforeMIME(text, slices.ContainsFunc(parts, func(p nodeconfig.Part) bool { return p.Media == nodeconfig.MediaType }))
+	isConfig := func(p nodeconfig.Part) bool { return p.Media == nodeconfig.MediaType }
+	c.beforeMIME(text, slices.ContainsFunc(parts, isConfig))
 	for _, p := range problems {
 		if p.Severity == nodeconfig.Odd {
 			c.warn(p.Line, p.Field, "%s", p.Text)
@@ -304,7 +271,8 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 	}
 	for i, p := range parts {
 		if p.Media != "" && !slices.Contains(knownMedia(), p.Media) {
-			c.warn(p.Line, "Content-Type", "nothing reads parts of the type %s; %s", p.Media, show.Suggest(p.Media, knownMedia()))
+			c.warn(p.Line, "Content-Type", "nothing reads parts of the type %s; %s", p.Media,
+				show.Suggest(p.Media, knownMedia()))
 		}
 		if p.Media != nodeconfig.MediaType { // first boot reads UTF-8 and UTF-16
 			parts[i].Text = decodeCharset(p)
@@ -336,7 +304,8 @@ func decodeCharset(p nodeconfig.Part) string {
 		return p.Text
 	}
 	decoder := map[string]*charmap.Charmap{
-		"iso-8859-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1, "iso-8859-15": charmap.ISO8859_15, "windows-1252": charmap.Windows1252,
+		"iso-8859-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1, "iso-8859-15": charmap.ISO8859_15,
+		"windows-1252": charmap.Windows1252,
 	}[strings.ToLower(params["charset"])]
 	if decoder == nil {
 		return p.Text

@@ -53,13 +53,35 @@ type Family struct {
 // Families returns all families, in the order in which Check tries them.
 func Families() []Family {
 	return []Family{
-		{ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true, render: renderKarpenter, check: checkKarpenter, is: isKarpenter},
-		{ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true, render: renderEksctl, check: checkEksctl, is: isEksctl},
-		{ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1", render: renderWindows, check: checkWindows, is: isWindows},
-		{ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it", Karpenter: "AL2023", render: renderAL2023, check: checkAL2023, is: isAL2023, eksctl: "AmazonLinux2023"},
-		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkAL2, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404"},
-		{ID: "bottlerocket", About: "Bottlerocket's settings in TOML", Karpenter: "Bottlerocket", render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket},
-		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", Karpenter: "AL2", render: renderAL2, check: checkAL2, is: isAL2, cloudInit: true, eksctl: "AmazonLinux2"},
+		{
+			ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true,
+			render: renderKarpenter, check: checkKarpenter, is: isKarpenter,
+		},
+		{
+			ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true,
+			render: renderEksctl, check: checkEksctl, is: isEksctl,
+		},
+		{
+			ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1",
+			render: renderWindows, check: checkWindows, is: isWindows,
+		},
+		{
+			ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it",
+			render: renderAL2023, check: checkAL2023, is: isAL2023, Karpenter: "AL2023", eksctl: "AmazonLinux2023",
+		},
+		{
+			ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images",
+			render: renderUbuntu, check: checkAL2, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404",
+		},
+		{
+			ID: "bottlerocket", About: "Bottlerocket's settings in TOML", Karpenter: "Bottlerocket",
+			render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket,
+		},
+		{
+			ID: "al2", Karpenter: "AL2", eksctl: "AmazonLinux2", cloudInit: true,
+			About:  "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it",
+			render: renderAL2, check: checkAL2, is: isAL2,
+		},
 	}
 }
 
@@ -75,7 +97,8 @@ func ByID(id string) (Family, error) {
 			return f, nil
 		}
 	}
-	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", ")+show.Meant(id, IDs()))
+	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s%s", id,
+		strings.Join(IDs(), ", "), show.Meant(id, IDs()))
 }
 
 // Render writes user data. For a family that carries another's user data, Render
@@ -147,7 +170,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	report := Report{Family: f.ID, Problems: []Problem{}}
-	c := &checker{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}
+	c := &checker{found: &found{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}}
 	if !f.Carries {
 		c.size(f, size, packed)
 	}
@@ -173,14 +196,16 @@ func (c *checker) size(f Family, size int, packed bool) {
 // detect tells a text's family by how it looks.
 func detect(text string) (Family, error) {
 	if strings.TrimSpace(strings.TrimPrefix(text, byteOrderMark)) == "" {
-		return Family{}, errors.New("the user data is empty: without the user data of EKS or Karpenter, the machine joins no cluster")
+		return Family{}, errors.New("the user data is empty: without the user data of EKS or Karpenter, " +
+			"the machine joins no cluster")
 	}
 	for _, f := range Families() {
 		if f.is(strings.TrimPrefix(text, byteOrderMark)) {
 			return f, nil
 		}
 	}
-	return Family{}, fmt.Errorf("the family of the user data is not recognized; name one of %s", strings.Join(IDs(), ", "))
+	return Family{}, fmt.Errorf("the family of the user data is not recognized; name one of %s",
+		strings.Join(IDs(), ", "))
 }
 
 // maxText bounds user data, and what it may grow to when it is decompressed, in

@@ -35,7 +35,7 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			var words []string
 			if family == "al2" {
-				parts := (&checker{report: &Report{}}).parts(string(text))
+				parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
 				require.Len(t, parts, 1)
 				s, err := readShell(parts[0].Text, "bash")
 				require.NoError(t, err)
@@ -215,7 +215,7 @@ func FuzzCheck(f *testing.F) {
 		}
 	}
 	f.Add("\x94<powershell>", "") // invalid UTF-8 before the tag
-	for _, text := range bombs() {
+	for _, text := range slowTexts(f)["bombs"] {
 		f.Add(text[:min(len(text), 1000)], "")
 	}
 	f.Add("a <<X\n'\\", "al2")
@@ -228,35 +228,22 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// verdicts are those of Amazon's nodeadm, and of first boot.
-//
-//go:embed testdata/nodeadm.tsv
-var verdicts string
-
 // Check gives the verdicts of Amazon's nodeadm and of first boot: user data that first
 // boot does not read fails, and user data that only Amazon's does not read is a warning.
 func TestVerdictsAboutFormsOfNodeConfigs(t *testing.T) {
-	seen := map[string][]string{}
-	for line := range strings.Lines(verdicts) {
-		if fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); !strings.HasPrefix(line, "#") {
-			seen[fields[2]] = fields[:2]
-		}
-	}
-	forms := nodeConfigForms(t)
-	require.Len(t, seen, len(forms), "forms have names of their own")
-	yes := func(reads bool) string { return map[bool]string{true: "yes", false: "no"}[reads] }
-	for _, f := range forms {
-		t.Run(f.name, func(t *testing.T) {
-			require.Contains(t, seen, f.name)
-			amazon, image := seen[f.name][0], seen[f.name][1]
-			assert.Equal(t, amazon, yes(readByAmazon([]byte(f.text), true) == nil), "Amazon's image")
-			config, _, err := nodeconfig.Parse([]byte(f.text))
+	names := map[string]bool{}
+	for _, f := range nodeConfigForms(t) {
+		require.False(t, names[f.Name], "%s: forms have names of their own", f.Name)
+		names[f.Name] = true
+		t.Run(f.Name, func(t *testing.T) {
+			assert.Equal(t, f.Amazon, readByAmazon([]byte(f.Text), true) == nil, "Amazon's image")
+			config, _, err := nodeconfig.Parse([]byte(f.Text))
 			if err == nil {
 				err = config.Validate()
 			}
-			assert.Equal(t, image, yes(err == nil), "this image: %v", err)
-			report, err := Check([]byte(f.text), "")
-			if image == "no" {
+			assert.Equal(t, f.Image, err == nil, "this image: %v", err)
+			report, err := Check([]byte(f.Text), "")
+			if !f.Image {
 				assert.True(t, err != nil || report.Failed(), "first boot does not read the form, and the check passes")
 				return
 			}
@@ -264,9 +251,10 @@ func TestVerdictsAboutFormsOfNodeConfigs(t *testing.T) {
 			require.Equal(t, "al2023", report.Family)
 			require.Len(t, report.Readers, 2)
 			assert.Equal(t, Reader{Image: ThisImage, Reads: true}, report.Readers[0])
-			assert.Equal(t, amazon == "yes", report.Readers[1].Reads)
+			assert.Equal(t, f.Amazon, report.Readers[1].Reads)
 			refused := AmazonsImage + " does not read the user data: " + report.Readers[1].Reason
-			assert.Equal(t, amazon == "no", slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Warning && p.Text == refused }))
+			warns := func(p Problem) bool { return p.Warning && p.Text == refused }
+			assert.Equal(t, !f.Amazon, slices.ContainsFunc(report.Problems, warns))
 		})
 	}
 }

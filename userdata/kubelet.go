@@ -11,7 +11,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/kubelet/config/v1beta1"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -27,7 +26,7 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 	for _, p := range kubelet.FieldProblems(math.MaxInt, config) {
 		report(p.Unknown, p.Field, p.Text)
 	}
-	choices := kubeletChoices()
+	choices := vocabulary().Choices
 	for _, field := range sortedNames(choices) {
 		if v, _ := config[field].(string); v != "" && !slices.Contains(choices[field], v) {
 			report(false, field, fmt.Sprintf("unknown value %q; %s", v, show.Suggest(v, choices[field])))
@@ -49,31 +48,17 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 	}
 }
 
-// kubeletChoices are the fields that take one of some values
-// (k8s.io/kubelet/config/v1beta1 and the kubelet's validation).
-func kubeletChoices() map[string][]string {
-	return map[string][]string{
-		"apiVersion": {v1beta1.SchemeGroupVersion.String()}, "kind": {"KubeletConfiguration"},
-		"cgroupDriver": {"systemd", "cgroupfs"}, "cpuManagerPolicy": {"none", "static"},
-		"memoryManagerPolicy": {"None", "Static", "BestEffort"},
-	}
-}
-
 var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
 
 // memberForms are the fields of KubeletConfiguration with members, each with the words for
 // an unknown member, the known members, and what says what is wrong with a value.
 func memberForms() map[string]memberForm {
-	signals := []string{ // pkg/kubelet/eviction/api
-		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-		"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available",
-	}
-	threshold := memberForm{"unknown eviction signal", signals, thresholdProblem}
-	reserved := memberForm{"nothing is reserved of", []string{"cpu", "memory", "ephemeral-storage", "pid"},
+	threshold := memberForm{"unknown eviction signal", vocabulary().Signals, thresholdProblem}
+	reserved := memberForm{"nothing is reserved of", vocabulary().Resources,
 		func(value string) string { return quantityProblem(value, "a quantity such as 100m or 512Mi") }}
 	return map[string]memberForm{
 		"evictionHard": threshold, "evictionSoft": threshold, "evictionMinimumReclaim": threshold,
-		"evictionSoftGracePeriod": {threshold.unknown, signals, durationProblem},
+		"evictionSoftGracePeriod": {threshold.unknown, threshold.known, durationProblem},
 		"kubeReserved":            reserved, "systemReserved": reserved,
 	}
 }
@@ -133,7 +118,8 @@ func (n Node) kubeletConfigFlags() ([]string, error) {
 	for _, name := range sortedNames(fields) {
 		flag, ok := kubelet.SetBy(name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("kubelet.%s: the kubelet has no flag for it, and this family takes only flags", name))
+			errs = append(errs,
+				fmt.Errorf("kubelet.%s: the kubelet has no flag for it, and this family takes only flags", name))
 			continue
 		}
 		value, err := flagValue(flag, fields[name])
@@ -184,20 +170,27 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 	if _, there := fields["maxPods"]; there && n.MaxPodsExpression != "" {
 		add("maxPodsExpression", "contradicts maxPods; give one of them")
 	}
-	if v, there := n.Kubelet["clusterDNS"]; there && len(n.Cluster.DNSAddresses) > 0 {
-		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != strings.Join(n.Cluster.DNSAddresses, ",") {
-			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", strings.Join(n.Cluster.DNSAddresses, ","), value)
+	dns := strings.Join(n.Cluster.DNSAddresses, ",")
+	if v, there := n.Kubelet["clusterDNS"]; there && dns != "" {
+		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != dns {
+			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", dns, value)
 		}
 	}
-	byFlag := map[string]string{}
+	type setting struct{ value, by string }
+	byFlag := map[string]setting{}
 	for name, value := range fields {
 		if flag, ok := kubelet.SetBy(name); ok {
-			byFlag[flag.Name], _ = flagValue(flag, value)
+			text, _ := flagValue(flag, value)
+			byFlag[flag.Name] = setting{text, "kubelet." + name + ": " + text}
 		}
 	}
-	if len(n.Cluster.DNSAddresses) > 0 {
-		byFlag["cluster-dns"] = strings.Join(n.Cluster.DNSAddresses, ",")
+	if pods, there := byFlag["max-pods"]; there && n.MaxPods > 0 {
+		byFlag["max-pods"] = setting{pods.value, "maxPods: " + pods.value}
 	}
+	if dns != "" {
+		byFlag["cluster-dns"] = setting{dns, "cluster.dns: " + dns}
+	}
+	lists := []string{"node-labels", "register-with-taints", "feature-gates"}
 	given := map[string]string{}
 	for _, flag := range n.kubeletWords() {
 		name, value, attached := strings.Cut(flag, "=")
@@ -205,14 +198,19 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 		if !attached {
 			value = "true"
 		}
-		if other, there := byFlag[name]; there && other != value {
-			add("kubeletArgs", "%s contradicts %s", flag, n.whatSets(name, other))
+		if other, there := byFlag[name]; there && other.value != value {
+			add("kubeletArgs", "%s contradicts %s", flag, other.by)
 		}
-		if earlier, twice := given[name]; twice && earlier != value && !slices.Contains([]string{"node-labels", "register-with-taints", "feature-gates"}, name) {
+		if earlier, twice := given[name]; twice && earlier != value && !slices.Contains(lists, name) {
 			add("kubeletArgs", "%s contradicts --%s=%s", flag, name, earlier)
 		}
 		given[name] = value
-		n.labelContradictions(name, value, add)
+		for pair := range strings.SplitSeq(value, ",") {
+			label, v, _ := strings.Cut(pair, "=")
+			if other, there := n.Labels[label]; name == "node-labels" && there && other != v {
+				add("kubeletArgs", "--node-labels=%s contradicts labels: %s=%s", pair, label, other)
+			}
+		}
 	}
 	n.bootstrapContradictions(add)
 }
@@ -226,37 +224,13 @@ func (n Node) kubeletWords() []string {
 	return words
 }
 
-func (n Node) whatSets(flag, value string) string {
-	if flag == "max-pods" && n.MaxPods > 0 {
-		return "maxPods: " + value
-	}
-	if flag == "cluster-dns" && len(n.Cluster.DNSAddresses) > 0 {
-		return "cluster.dns: " + value
-	}
-	if field := kubelet.Flags()[flag].Field; field != "" {
-		return "kubelet." + field + ": " + value
-	}
-	return value
-}
-
-func (n Node) labelContradictions(flag, value string, add func(field, format string, args ...any)) {
-	if flag != "node-labels" {
-		return
-	}
-	for pair := range strings.SplitSeq(value, ",") {
-		name, v, _ := strings.Cut(pair, "=")
-		if other, there := n.Labels[name]; there && other != v {
-			add("kubeletArgs", "--node-labels=%s contradicts labels: %s=%s", pair, name, other)
-		}
-	}
-}
-
 // bootstrapContradictions compares the flags of bootstrap.sh with the rest of
 // the description.
 func (n Node) bootstrapContradictions(add func(field, format string, args ...any)) {
 	described := map[string]string{
 		"apiserver-endpoint": n.Cluster.Endpoint, "b64-cluster-ca": n.Cluster.CA, "cluster-id": n.Cluster.Outpost,
-		"dns-cluster-ip": strings.Join(n.Cluster.DNSAddresses, ","), "kubelet-extra-args": strings.Join(n.KubeletArgs, " "),
+		"dns-cluster-ip":     strings.Join(n.Cluster.DNSAddresses, ","),
+		"kubelet-extra-args": strings.Join(n.KubeletArgs, " "),
 	}
 	if n.Cluster.IPv6() {
 		described["ip-family"], described["service-ipv6-cidr"] = "ipv6", n.Cluster.CIDR
@@ -279,15 +253,17 @@ func (n Node) bootstrapContradictions(add func(field, format string, args ...any
 // kubeletStart reports why kubelets do not start with a configuration and flags. The
 // function at reports a problem of a field, or of the argument with an index, which is -1
 // for none.
-func kubeletStart(config map[string]any, flags []string, base func(minor int) map[string]any, at func(warning bool, field string, argument int, said string)) {
+func kubeletStart(
+	config map[string]any, flags []string, base func(minor int) map[string]any,
+	at func(warning bool, field string, argument int, said string),
+) {
 	for _, v := range kubelet.Verdicts(base, config, flags) {
 		if v.Flag {
 			continue // kubeletArguments has reported the flag
 		}
-		if gate, found := strings.CutPrefix(v.Field, "featureGates."); found && !slices.Contains(kubelet.Gates(), gate) {
-			if best := show.Nearest(gate, kubelet.Gates()); best != "" {
-				v.Text += "; did you mean " + best + "?"
-			}
+		gate, found := strings.CutPrefix(v.Field, "featureGates.")
+		if found && !slices.Contains(kubelet.Gates(), gate) {
+			v.Text += show.Meant(gate, kubelet.Gates())
 		}
 		at(!v.Always, v.Field, kubelet.FlagOf(v.Field, flags), v.Text)
 	}

@@ -48,9 +48,11 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	kubelet := n.kubeletSettings()
+	maps.DeleteFunc(kubelet, func(name string, _ any) bool { return !slices.Contains(vocabulary().Karpenter, name) })
 	discovery := []karpenter.Term{{Tags: map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
 	spec := karpenter.Spec{
-		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
+		AMIFamily: "Custom", Kubelet: kubelet, AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
 		Subnets: discovery, Groups: discovery, UserData: string(userData),
 	}
 	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
@@ -58,22 +60,6 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	}
 	text, err := toYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
 	return []byte(text), err
-}
-
-// karpenterFields are the fields of an EC2NodeClass' spec.kubelet: Karpenter
-// computes with them how many pods fit on a node
-// (https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet).
-func karpenterFields() []string {
-	return []string{
-		"clusterDNS", "cpuCFSQuota", "evictionHard", "evictionMaxPodGracePeriod", "evictionSoft", "evictionSoftGracePeriod",
-		"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "kubeReserved", "maxPods", "podsPerCore", "systemReserved",
-	}
-}
-
-func (n Node) karpenterKubelet() map[string]any {
-	settings := n.kubeletSettings()
-	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(karpenterFields(), name) })
-	return settings
 }
 
 // literal is a text that YAML shows line by line.
@@ -181,7 +167,7 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 	case joins:
 		return nil // cloud-init's, or another's
 	case strings.Contains(n.Value, bootstrapScript):
-		c.fail(n.Line+1, field, "a script begins with #! and the program that runs it, such as #!/bin/bash")
+		c.fail(n.Line+1, field, "%s", shebangAdvice)
 		return nil
 	default:
 		c.fail(n.Line, field, "the family of the user data is not recognized")
@@ -196,7 +182,9 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
-	inner := &checker{report: &Report{}, at: c.scalar(n), content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins}
+	inner := &checker{&found{
+		report: &Report{}, content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins,
+	}, c.scalar(n)}
 	f.check(inner, text)
 	for _, p := range inner.report.Problems {
 		c.add(p)
@@ -239,8 +227,9 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 	}
 	known := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if name := n.Content[i]; !slices.Contains(karpenterFields(), name.Value) {
-			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", show.Suggest(name.Value, karpenterFields()))
+		if name := n.Content[i]; !slices.Contains(vocabulary().Karpenter, name.Value) {
+			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s",
+				show.Suggest(name.Value, vocabulary().Karpenter))
 			continue
 		}
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
@@ -274,22 +263,27 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 	custom := family != nil && family.Value == "Custom"
 	switch {
 	case userData == nil && custom:
-		c.fail(family.Line, "spec.userData", "is missing; with amiFamily Custom Karpenter writes none, and the machine joins no cluster")
+		c.fail(family.Line, "spec.userData", "is missing; with amiFamily Custom Karpenter writes none, "+
+			"and the machine joins no cluster")
 		return
 	case userData == nil:
 		return
 	case !custom && strings.Contains(userData.Value, bootstrapScript):
-		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own, which calls bootstrap.sh once more: leave the call out, or set amiFamily to Custom")
+		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own, which calls bootstrap.sh once more: "+
+			"leave the call out, or set amiFamily to Custom")
 	case !custom:
 		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own unless amiFamily is Custom")
 	}
 	before := len(c.maxPods)
 	taints := c.carried("spec.userData", userData, !custom, !custom)
 	if n := len(c.maxPods); before > 0 && n > before && c.maxPods[n-1] != c.maxPods[0] {
-		c.warn(userData.Line, "spec.userData", "the node takes %s pods, and spec.kubelet.maxPods is %s: Karpenter places pods by the latter", c.maxPods[n-1], c.maxPods[0])
+		c.warn(userData.Line, "spec.userData", "the node takes %s pods, and spec.kubelet.maxPods is %s: "+
+			"Karpenter places pods by the latter", c.maxPods[n-1], c.maxPods[0])
 	}
 	if custom && !slices.Contains(taints, unregistered) {
-		c.warn(userData.Line, "spec.userData", "the node does not register with the taint %s: Karpenter 1.0 to 1.2 never registers the node, and with newer versions pods may start before Karpenter has set the node's labels and taints", unregistered)
+		c.warn(userData.Line, "spec.userData", "the node does not register with the taint %s: Karpenter 1.0 to 1.2 "+
+			"never registers the node, and with newer versions pods may start before Karpenter has set the node's "+
+			"labels and taints", unregistered)
 	}
 }
 
@@ -325,11 +319,15 @@ var eksctlNeeds = show.Regexp(`^(AmazonLinux2|Ubuntu(Pro)?\d+)$`)
 // the cluster's values (eksctl, pkg/nodebootstrap/windows.go); for Bottlerocket
 // and managed node groups with Windows, eksctl refuses the field.
 func (c *checker) eksctlOverride(at string, family, override *yaml.Node) {
-	field := at + ".overrideBootstrapCommand"
+	field, of := at+".overrideBootstrapCommand", ""
+	if family != nil {
+		of = family.Value
+	}
+	windows := strings.HasPrefix(of, "Windows")
 	switch {
-	case family != nil && (strings.HasPrefix(family.Value, "Bottlerocket") || strings.HasPrefix(family.Value, "Windows") && strings.HasPrefix(at, "managed")):
-		c.fail(override.Line, field, "eksctl refuses the field for %s", family.Value)
-	case family != nil && strings.HasPrefix(family.Value, "Windows") && !isWindows(override.Value):
+	case strings.HasPrefix(of, "Bottlerocket"), windows && strings.HasPrefix(at, "managed"):
+		c.fail(override.Line, field, "eksctl refuses the field for %s", of)
+	case windows && !isWindows(override.Value):
 		c.carriedAs(Family{check: checkWindows}, field, override, windowsOpen+override.Value+windowsClose, true, false)
 	default:
 		c.carried(field, override, true, false)
@@ -348,12 +346,14 @@ func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
 	}
 	if override == nil {
 		if own && family != nil && eksctlNeeds().MatchString(family.Value) {
-			c.fail(ami.Line, at+".overrideBootstrapCommand", "is missing; eksctl demands it for your own image of %s", family.Value)
+			c.fail(ami.Line, at+".overrideBootstrapCommand", "is missing; eksctl demands it for your own image of %s",
+				family.Value)
 		}
 		return
 	}
 	c.eksctlOverride(at, family, override)
 	if told := c.report.Cluster.Name; told != "" && cluster != nil && told != cluster.Value {
-		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told, cluster.Value)
+		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told,
+			cluster.Value)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/netip"
 	"slices"
@@ -118,7 +117,7 @@ func (n Node) Validate() error {
 		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 	}
 	n.Cluster.validate(add)
-	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+	for _, name := range sortedNames(n.Labels) {
 		for _, said := range labelProblems(name, n.Labels[name]) {
 			add("labels", "%s", said)
 		}
@@ -139,7 +138,7 @@ func (n Node) Validate() error {
 			}
 		}
 	}
-	kubeletStart(n.Kubelet, n.kubeletWords(), scriptBase([]string{"--reserved-cpus"}), func(warning bool, field string, argument int, said string) {
+	report := func(warning bool, field string, argument int, said string) {
 		at := "kubelet." + field
 		if argument >= 0 {
 			at, said = "kubeletArgs", field+": "+said
@@ -147,7 +146,8 @@ func (n Node) Validate() error {
 		if !warning {
 			add(at, "%s", said)
 		}
-	})
+	}
+	kubeletStart(n.Kubelet, n.kubeletWords(), scriptBase([]string{"--reserved-cpus"}), report)
 	n.contradictions(add)
 	n.validateMore(add)
 	if n.MaxPods < 0 || n.MaxPods > 1000 {
@@ -165,7 +165,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 			add("kubelet", "%v", err)
 			return
 		}
-		c := &checker{report: &Report{}}
+		c := &checker{found: &found{report: &Report{}}}
 		c.kubeletConfig("kubelet", &document, config)
 		for _, p := range c.report.Problems {
 			add(p.Field, "%s", p.Text)
@@ -173,7 +173,8 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 	}
 	for i, p := range n.Parts {
 		if media, _, err := mime.ParseMediaType(p.ContentType); err != nil || !slices.Contains(knownMedia(), media) {
-			add(fmt.Sprintf("parts[%d].contentType", i), "%q is no type that cloud-init or a first boot reads", p.ContentType)
+			add(fmt.Sprintf("parts[%d].contentType", i), "%q is no type that cloud-init or a first boot reads",
+				p.ContentType)
 		}
 	}
 	nodeconfig.CheckEnvironment(n.Environment, func(at, format string, args ...any) {
@@ -275,7 +276,8 @@ var taintForm = show.Regexp(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule
 func parseTaint(text string) (taint, error) {
 	parts := taintForm().FindStringSubmatch(text)
 	if parts == nil || !labelName().MatchString(parts[1]) || !labelValue().MatchString(parts[2]) {
-		return taint{}, fmt.Errorf("%q must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute", text)
+		return taint{}, fmt.Errorf("%q must be key=value:Effect or key:Effect, "+
+			"with NoSchedule, PreferNoSchedule or NoExecute", text)
 	}
 	return taint{parts[1], parts[2], parts[3]}, nil
 }
@@ -285,8 +287,7 @@ func parseTaint(text string) (taint, error) {
 func (n Node) kubeletFlags() []string {
 	var flags []string
 	if len(n.Labels) > 0 {
-		pairs := show.Each(slices.Sorted(maps.Keys(n.Labels)),
-			func(name string) string { return name + "=" + n.Labels[name] })
+		pairs := show.Each(sortedNames(n.Labels), func(name string) string { return name + "=" + n.Labels[name] })
 		flags = append(flags, "--node-labels="+strings.Join(pairs, ","))
 	}
 	if len(n.Taints) > 0 {

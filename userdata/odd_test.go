@@ -99,7 +99,7 @@ func TestRenderedValuesAreQuoted(t *testing.T) {
 	n := node()
 	n.KubeletArgs = []string{`--system-reserved=cpu=100m,memory='1Gi'`, `--image-gc-high-threshold="85"`}
 	text := written(t, "al2", "", n)
-	parts := (&checker{report: &Report{}}).parts(string(text))
+	parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
 	var words []string
 	s, err := readShell(parts[0].Text, "bash")
 	require.NoError(t, err)

@@ -61,7 +61,9 @@ func powershellCommands(script string) (all [][]word, open int) {
 				endWord()
 			} else {
 				put(script[i])
-				current.blank = len(current.bytes) == 1 && (script[i] == ' ' || script[i] == '\t') && strings.HasPrefix(strings.TrimLeft(script[i:], " \t\r"), "\n")
+				rest := strings.TrimLeft(script[i:], " \t\r")
+				current.blank = len(current.bytes) == 1 && strings.IndexByte(" \t", script[i]) >= 0 &&
+					strings.HasPrefix(rest, "\n")
 			}
 		case ch == '\'' || ch == '"':
 			if current == nil {
@@ -103,7 +105,7 @@ func skipped(text string) int {
 		}
 		return len(text)
 	}
-	if rest, found := strings.CutPrefix(strings.Replace(text[:min(len(text), 4)], "\r", "", 1), "@"); !found || len(rest) < 2 || rest[1] != '\n' || rest[0] != '\'' && rest[0] != '"' {
+	if !hereString().MatchString(text[:min(len(text), 4)]) {
 		return 0
 	}
 	if end := strings.Index(text, "\n"+text[1:2]+"@"); end > 0 {
@@ -111,6 +113,8 @@ func skipped(text string) int {
 	}
 	return len(text)
 }
+
+var hereString = show.Regexp("^@['\"]\r?\n")
 
 // powershellQuoted reads a text in quotes into a word and says where it ends.
 func powershellQuoted(script string, i int, w *word, line *int) int {
@@ -142,8 +146,12 @@ func unquotedPath(command []word) bool {
 	if command[0].text == "&" || command[0].text == "." {
 		i = 1
 	}
-	return i+1 < len(command) && !command[i].quoted && strings.Contains(command[i].text, `\`) && !namesScript(command[i]) &&
-		!command[i+1].quoted && !strings.HasPrefix(command[i+1].text, "-") && slices.ContainsFunc(command[i+1:], namesScript)
+	if i+1 >= len(command) || !slices.ContainsFunc(command[i+1:], namesScript) {
+		return false
+	}
+	first, next := command[i], command[i+1]
+	return !first.quoted && strings.Contains(first.text, `\`) && !namesScript(first) &&
+		!next.quoted && !strings.HasPrefix(next.text, "-")
 }
 
 // splatted returns the entries of the hash table that a call takes its parameters from,
@@ -157,7 +165,8 @@ func splatted(before [][]word, call []word) []word {
 	open := false
 	for _, command := range before {
 		words := command
-		if name, _, _ := strings.Cut(words[0].text, "="); strings.EqualFold(strings.TrimPrefix(name, "$"), call[at].text[1:]) && strings.HasPrefix(name, "$") {
+		name, _, _ := strings.Cut(words[0].text, "=")
+		if strings.EqualFold(name, "$"+call[at].text[1:]) {
 			begin := slices.IndexFunc(words, func(w word) bool { return strings.Contains(w.text, "@{") })
 			if open = begin >= 0; !open {
 				continue
@@ -213,16 +222,19 @@ func (c *checker) kubeletArguments(line int, field string, arguments []string) {
 		f, there := known[kubelet.FlagName(name)]
 		switch {
 		case !strings.HasPrefix(name, "-"):
-			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --", nodeconfig.Printable(argument))
+			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --",
+				nodeconfig.Printable(argument))
 			continue
 		case !there:
-			c.fail(line, field, "unknown flag %s of the kubelet; %s", nodeconfig.Printable(name), nearestFlag(name, known))
+			c.fail(line, field, "unknown flag %s of the kubelet; %s", nodeconfig.Printable(name),
+				nearestFlag(name, known))
 			if !attached && i+1 < len(arguments) && !strings.HasPrefix(arguments[i+1], "-") {
 				i++
 			}
 			continue
 		case f.Last != "":
-			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it", name, f.Last)
+			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it",
+				name, f.Last)
 		}
 		if !attached && !f.Boolean() {
 			if i+1 == len(arguments) {
@@ -319,35 +331,26 @@ func durationProblem(value string) string {
 // labelProblems says what is wrong with a label that a node gives itself.
 func labelProblems(name, value string) []string {
 	var said []string
+	add := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	if !labelName().MatchString(name) {
-		said = append(said, strconv.Quote(name)+" is no label's name")
+		add("%q is no label's name", name)
 	}
 	if !labelValue().MatchString(value) {
-		said = append(said, strconv.Quote(value)+" is no value for "+name+": up to 63 letters, digits, -, _ and .")
+		add("%q is no value for %s: up to 63 letters, digits, -, _ and .", value, name)
 	}
 	if reserved(name) {
-		said = append(said, strconv.Quote(name)+" is Kubernetes' own, and no node may give it to itself; put it there with kubectl label")
+		add("%q is Kubernetes' own, and no node may give it to itself; put it there with kubectl label", name)
 	}
 	return said
 }
-
-// ownLabels are those of Kubernetes that nodes may give themselves, and prefixes
-// below which they may (k8s.io/kubelet, pkg/apis/well_known_labels.go).
-var (
-	ownLabels = []string{
-		"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
-		"beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-		"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
-	}
-	ownPrefixes = []string{"kubelet.kubernetes.io", "node.kubernetes.io"}
-)
 
 // reserved says whether the kubelet and the API server refuse a label that a
 // node gives itself.
 func reserved(name string) bool {
 	prefix, _, found := strings.Cut(name, "/")
 	below := func(domain string) bool { return prefix == domain || strings.HasSuffix(prefix, "."+domain) }
-	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(ownLabels, name) && !slices.ContainsFunc(ownPrefixes, below)
+	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(vocabulary().Labels, name) &&
+		!slices.ContainsFunc(vocabulary().LabelPrefixes, below)
 }
 
 func taintsOfFlags(flags []string) []string {

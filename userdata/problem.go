@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,8 +81,8 @@ func (r Report) Cases(file string) []plan.Case {
 		return []plan.Case{{ID: "user-data", Name: file, About: page, Text: "user data for " + r.Family}}
 	}
 	return show.Each(r.Problems, func(p Problem) plan.Case {
-		c := plan.Case{ID: "user-data", Name: fmt.Sprintf("%s:%s", file, p), About: page, Level: plan.Fails, Text: p.Text,
-			Place: plan.Place{File: file, Line: p.Line}}
+		c := plan.Case{ID: "user-data", Name: fmt.Sprintf("%s:%s", file, p), About: page, Level: plan.Fails,
+			Text: p.Text, Place: plan.Place{File: file, Line: p.Line}}
 		if p.Field != "" {
 			c.Text = p.Field + ": " + p.Text
 		}
@@ -96,11 +95,22 @@ func (r Report) Cases(file string) []plan.Case {
 
 // checker collects the problems of a part of a file.
 type checker struct {
+	*found
+	// at is where the text that is checked is in the file.
+	at position
+}
+
+// in checks a text at a position of the file.
+func (c *checker) in(at position) *checker { return &checker{c.found, at} }
+
+// within checks a text that begins after some lines of this one.
+func (c *checker) within(lines int) *checker { return c.in(c.at.below(lines)) }
+
+// found is what the checkers of all parts of a file know.
+type found struct {
 	report *Report
 	// content is the user data before it was unwrapped.
 	content []byte
-	// at is where the text that is checked is in the file.
-	at position
 	// taints are those that the node would register with.
 	taints []string
 	// maxPods are the limits of the node's pods that the user data sets, in order.
@@ -198,17 +208,6 @@ func (c *checker) text(line int, format string, args ...any) string {
 	return text
 }
 
-// within checks a text that begins after some lines of this one.
-func (c *checker) within(lines int, look func()) { c.in(c.at.below(lines), look) }
-
-// in checks a text at a position of the file.
-func (c *checker) in(at position, look func()) {
-	outer := c.at
-	c.at = at
-	look()
-	c.at = outer
-}
-
 func message(parts ...Part) []byte {
 	boundary := "EKSNODE"
 	taken := func(p Part) bool { return strings.Contains(p.Content, "--"+boundary) }
@@ -236,10 +235,8 @@ func (p Part) encode() string {
 		p.ContentType += `; charset="utf-8"`
 	}
 	var lines strings.Builder
-	for packed := base64.StdEncoding.EncodeToString([]byte(text)); packed != ""; {
-		n := min(76, len(packed))
-		lines.WriteString(packed[:n] + "\n")
-		packed = packed[n:]
+	for line := range slices.Chunk([]byte(encode([]byte(text))), 76) {
+		lines.WriteString(string(line) + "\n")
 	}
 	return fmt.Sprintf("Content-Type: %s\nContent-Transfer-Encoding: base64\n\n%s", p.ContentType, lines.String())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -15,81 +14,43 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
-//go:embed settings.txt
-var settingsTable string
+//go:embed settings.yaml
+var settingsFile []byte
 
-// setting is a table of settings, or what one takes.
-type setting struct {
-	takes    string
-	children map[string]*setting
-	// names is the type of the children's names; empty if they are known.
-	names string
-	// field is the field of KubeletConfiguration that the setting sets.
-	field string
-}
-
-// valueType is a row of the table that begins with type: a range of numbers, or a
-// pattern with the words for messages.
-type valueType struct {
-	low, high int64
-	pattern   *regexp.Regexp
-	means     string
-}
-
-var valueTypes = sync.OnceValue(func() map[string]valueType {
-	types := map[string]valueType{}
-	for line := range strings.Lines(settingsTable) {
-		words := strings.SplitN(strings.TrimSpace(line), " ", 5)
-		switch {
-		case len(words) < 5 || words[0] != "type":
-		case words[2] == "range":
-			low, _ := strconv.ParseInt(words[3], 10, 64) // a test reads every row
-			high, _ := strconv.ParseInt(words[4], 10, 64)
-			types[words[1]] = valueType{low: low, high: high}
-		default:
-			types[words[1]] = valueType{pattern: regexp.MustCompile(words[3]), means: words[4]}
-		}
-	}
-	return types
+// settingsTable has the settings as a tree, each with its type and the field of
+// KubeletConfiguration that it sets, and the types.
+var settingsTable = sync.OnceValue(func() (table struct {
+	Types    map[string]valueType
+	Settings map[string]any
+}) {
+	strictjson.Ours("settings.yaml", settingsFile, &table)
+	return table
 })
 
-// settingsTree is the table as a tree, without the word settings.
-func settingsTree() *setting {
-	root := &setting{}
-	for line := range strings.Lines(settingsTable) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || strings.HasPrefix(line, "type ") {
-			continue
-		}
-		path, rest, _ := strings.Cut(line, " ")
-		takes, field, _ := strings.Cut(rest, " ")
-		at := root
-		for depth, name := range strings.Split(path, ".") {
-			if at.children == nil {
-				at.children = map[string]*setting{}
-			}
-			if names, star := strings.CutPrefix(name, "*"); star {
-				name, at.names = "*", names
-			}
-			if at.children[name] == nil {
-				at.children[name] = &setting{}
-			}
-			at = at.children[name]
-			if depth == 1 {
-				at.field = cmp.Or(at.field, field)
-			}
-		}
-		at.takes = takes
+// fieldOf is the field of KubeletConfiguration that a setting or a table of settings sets.
+func fieldOf(at any) string {
+	row, _ := at.(string)
+	_, field, _ := strings.Cut(row, " ")
+	table, _ := at.(map[string]any)
+	for _, below := range table {
+		field = cmp.Or(field, fieldOf(below))
 	}
-	return root
+	return field
+}
+
+// valueType is a range of numbers, or a pattern with the words for messages.
+type valueType struct {
+	Low, High int64
+	Pattern   *regexp.Regexp
+	Means     string
 }
 
 // settings checks values against the tree.
@@ -120,9 +81,11 @@ func (s settings) lineOf(path []string) int {
 	return 0
 }
 
-func (s settings) walk(path []string, value any, at *setting) {
-	if at.children == nil {
-		s.value(path, value, at.takes)
+// walk checks a value against a table of settings, or what a setting takes.
+func (s settings) walk(path []string, value, at any) {
+	if row, takes := at.(string); takes {
+		takes, _, _ := strings.Cut(row, " ")
+		s.value(path, value, takes)
 		return
 	}
 	table, ok := value.(map[string]any)
@@ -132,47 +95,43 @@ func (s settings) walk(path []string, value any, at *setting) {
 		}
 		return
 	}
+	known := at.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
-		below := at.children[name]
-		if below == nil {
-			below = at.children["*"]
-		}
 		child := append(slices.Clone(path), name)
-		if below == nil {
-			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(at.children))))
-			continue
+		below, there := known[name]
+		for pattern, inner := range known {
+			if names, star := strings.CutPrefix(pattern, "*"); star {
+				below, there = inner, true
+				if t := settingsTable().Types[names]; t.Pattern != nil && !t.Pattern.MatchString(name) {
+					s.fail(child, "the name %q must be %s", name, t.Means)
+				}
+			}
 		}
-		if t := valueTypes()[at.names]; t.pattern != nil && !t.pattern.MatchString(name) {
-			s.fail(child, "the name %q must be %s", name, t.means)
+		if !there {
+			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(known))))
+			continue
 		}
 		s.walk(child, table[name], below)
 	}
 }
 
 func (s settings) value(path []string, value any, takes string) {
-	one, isList := strings.CutPrefix(takes, "[]")
-	t, known := valueTypes()[takes]
+	takes, isList := strings.CutPrefix(takes, "[]")
+	takes, mayBeList := strings.CutPrefix(takes, "+")
+	list, ok := value.([]any)
+	t, known := settingsTable().Types[takes]
 	switch {
 	case takes == "any":
-	case takes == "bool", known && t.pattern == nil:
+	case takes == "bool", known && t.Pattern == nil:
 		s.plain(path, value, takes)
-	case isList, takes == "texts", takes == "taints", takes == "addresses":
-		list, ok := value.([]any)
-		if !ok {
-			if isList || takes == "texts" {
-				s.fail(path, "it must be a list of text, not %s", kindOf(value))
-				return
-			}
-			list = []any{value}
-		}
-		if !isList {
-			one = map[string]string{"texts": "text", "taints": "taint", "addresses": "address"}[takes]
-		}
-		for _, value := range list {
-			s.text(path, value, one)
-		}
 	case takes == "commands":
 		s.commands(path, value)
+	case isList && !ok:
+		s.fail(path, "it must be a list of text, not %s", kindOf(value))
+	case ok && (isList || mayBeList):
+		for _, one := range list {
+			s.text(path, one, takes)
+		}
 	default:
 		s.text(path, value, takes)
 	}
@@ -195,6 +154,7 @@ func (s settings) commands(path []string, value any) {
 }
 
 func (s settings) plain(path []string, value any, takes string) {
+	t := settingsTable().Types[takes]
 	number, isNumber := value.(int64)
 	_, isBool := value.(bool)
 	if text, ok := value.(string); ok && takes == "percent" { // Bottlerocket takes both
@@ -206,8 +166,8 @@ func (s settings) plain(path []string, value any, takes string) {
 		s.fail(path, "it must be true or false, not %s", kindOf(value))
 	case takes != "bool" && !isNumber:
 		s.fail(path, "it must be a number, not %s", kindOf(value))
-	case takes != "bool" && (number < valueTypes()[takes].low || number > valueTypes()[takes].high):
-		s.fail(path, "%d must be from %d to %d", number, valueTypes()[takes].low, valueTypes()[takes].high)
+	case takes != "bool" && (number < t.Low || number > t.High):
+		s.fail(path, "%d must be from %d to %d", number, t.Low, t.High)
 	}
 }
 
@@ -221,9 +181,9 @@ func (s settings) text(path []string, value any, takes string) {
 		s.fail(path, "it must be text in quotes, not %s", kindOf(value))
 		return
 	}
-	if t := valueTypes()[takes]; t.pattern != nil {
-		if text == "" || !t.pattern.MatchString(text) {
-			s.fail(path, "%q must be %s", text, t.means)
+	if t := settingsTable().Types[takes]; t.Pattern != nil {
+		if text == "" || !t.Pattern.MatchString(text) {
+			s.fail(path, "%q must be %s", text, t.Means)
 		}
 		return
 	}
@@ -313,14 +273,6 @@ func keys(p *unstable.Parser, e *unstable.Node, above []string, lines map[string
 	return path
 }
 
-func tomlError(err error) (line int, said string) {
-	said = strings.TrimPrefix(err.Error(), "toml: ")
-	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
-		line, _ = at.Position()
-	}
-	return line, said
-}
-
 // maxYAML bounds a YAML text, in bytes: its parser takes some hundred times as
 // much memory.
 const maxYAML = 256 << 10
@@ -346,7 +298,8 @@ func (c *checker) duplicates(n *yaml.Node, path ...string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if first, twice := seen[key.Value]; twice {
-			c.fail(key.Line, strings.Join(append(path, key.Value), "."), "it stands here a second time, after line %d; only this one is read", c.line(first))
+			c.fail(key.Line, strings.Join(append(path, key.Value), "."),
+				"it stands here a second time, after line %d; only this one is read", c.line(first))
 		}
 		seen[key.Value] = key.Line
 		c.duplicates(n.Content[i+1], append(path, nodeconfig.Printable(key.Value))...)

@@ -80,7 +80,7 @@ func interpreter(script string) string {
 	}
 	words := strings.Fields(line)
 	if len(words) > 1 && path.Base(words[0]) == "env" {
-		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return w[0] == '-' || strings.Contains(w, "=") })
 	}
 	if len(words) == 0 {
 		return ""
@@ -126,7 +126,8 @@ func readShell(script, program string) (*shell, error) {
 	}
 	s := &shell{script: script, values: map[string]string{}}
 	file, first := parseShell(script, program)
-	if end := unclosed().FindStringSubmatch(fmt.Sprint(first)); end != nil { // shells take all the rest for the document
+	// Shells take all the rest for an unclosed document.
+	if end := unclosed().FindStringSubmatch(fmt.Sprint(first)); end != nil {
 		s.warnings = append(s.warnings, mistake(first))
 		s.script = strings.TrimSuffix(script, "\n") + "\n" + end[1] + "\n"
 		file, first = parseShell(s.script, program)
@@ -136,7 +137,8 @@ func readShell(script, program string) (*shell, error) {
 		return nil, mistake(first)
 	case first != nil:
 		m := mistake(first)
-		m.text = "only bash knows this, and /bin/sh is another shell on some systems: " + m.text + "; begin the script with #!/bin/bash"
+		m.text = "only bash knows this, and /bin/sh is another shell on some systems: " + m.text +
+			"; begin the script with #!/bin/bash"
 		s.warnings = append(s.warnings, m)
 	}
 	syntax.Walk(file, s.assignment)
@@ -145,7 +147,10 @@ func readShell(script, program string) (*shell, error) {
 	return s, nil
 }
 
-var unclosed = show.Regexp("unclosed here-document `(.*)`")
+var (
+	unclosed = show.Regexp("unclosed here-document `(.*)`")
+	tabs     = show.Regexp(`(?m)^\t+`)
+)
 
 // parseShell parses a script as the first of its languages that knows all of the
 // script. The error is the first language's.
@@ -290,10 +295,10 @@ func (s *shell) here(st *syntax.Stmt, command []word) {
 		from, end := r.Hdoc.Pos(), r.Hdoc.End()
 		text := s.script[min(int(from.Offset()), len(s.script)):min(int(end.Offset()), len(s.script))]
 		if r.Op == syntax.DashHdoc {
-			text = noTabs(text)
+			text = tabs().ReplaceAllString(text, "") // at the begin of lines
 		}
-		if body, last := text[:strings.LastIndex(text, "\n")+1], text[strings.LastIndex(text, "\n")+1:]; last == s.word(r.Word).text {
-			text = body
+		if i := strings.LastIndex(text, "\n") + 1; text[i:] == s.word(r.Word).text {
+			text = text[:i]
 		}
 		literal := slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
 			l, plain := p.(*syntax.Lit)
@@ -306,15 +311,6 @@ func (s *shell) here(st *syntax.Stmt, command []word) {
 	}
 }
 
-// noTabs is a text without the tabs at the begin of its lines.
-func noTabs(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimLeft(line, "\t")
-	}
-	return strings.Join(lines, "\n")
-}
-
 // word reads a word as the shell does before it expands variables.
 func (s *shell) word(w *syntax.Word) word {
 	read := word{line: int(w.Pos().Line())}
@@ -323,7 +319,8 @@ func (s *shell) word(w *syntax.Word) word {
 	}
 	whole := read.whole()
 	end := min(int(w.End().Offset()), len(s.script))
-	whole.blank = strings.TrimLeft(whole.text, " \t") == "" && s.script[min(int(w.Pos().Offset()), end):end] == `\`+whole.text &&
+	written := s.script[min(int(w.Pos().Offset()), end):end]
+	whole.blank = strings.TrimLeft(whole.text, " \t") == "" && written == `\`+whole.text &&
 		strings.HasPrefix(strings.TrimLeft(s.script[end:], " \t"), "\n")
 	return whole
 }
@@ -349,7 +346,8 @@ func (s *shell) part(w *word, part syntax.WordPart, quoted bool) {
 // value is the value of a variable, or what the script says there.
 func (s *shell) value(part syntax.WordPart, quoted bool) (value string, known bool) {
 	p, ok := part.(*syntax.ParamExp)
-	if ok && p.Param != nil && p.Exp == nil && p.Index == nil && p.Slice == nil && p.Repl == nil && !p.Excl && !p.Length && !p.Width {
+	if ok && p.Param != nil && p.Exp == nil && p.Index == nil && p.Slice == nil && p.Repl == nil &&
+		!p.Excl && !p.Length && !p.Width {
 		// Without quotes, the shell splits a value at its spaces.
 		value = s.values[p.Param.Value]
 		if value != "" && s.expanded+len(value) <= maxExpanded && (quoted || !strings.ContainsAny(value, " \t\n*?[")) {

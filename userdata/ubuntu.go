@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,20 +62,12 @@ func renderUbuntu(n Node, _ Family) ([]byte, error) {
 func isUbuntu(text string) bool {
 	switch mediaOf(strings.TrimPrefix(text, byteOrderMark)) {
 	case "", shellMedia:
-		return hasPart(text, cloudMedia, archiveMedia, jinjaMedia, includeMedia, onceMedia, boothookMedia) && !hasPart(text, shellMedia)
+		return hasPart(text, cloudMedia, archiveMedia, jinjaMedia, includeMedia, onceMedia, boothookMedia) &&
+			!hasPart(text, shellMedia)
 	default:
 		return true
 	}
 }
-
-// cloudFields are the modules' keys that user data for nodes has
-// (https://cloudinit.readthedocs.io/en/latest/reference/modules.html).
-var cloudFields = show.Regexp(`^(apt|apt_pipelining|apt_\w+|bootcmd|byobu_by_default|ca_certs|ca-certs|chpasswd|cloud_\w+_modules|datasource|` +
-	`device_aliases|disable_ec2_metadata|disable_root|disable_root_opts|disk_setup|fqdn|final_message|fs_setup|groups|growpart|hostname|keyboard|` +
-	`locale|locale_configfile|manage_etc_hosts|manage_resolv_conf|merge_how|merge_type|mounts|mount_default_fields|ntp|output|package_\w+|packages|password|phone_home|` +
-	`power_state|preserve_hostname|prefer_fqdn_over_hostname|random_seed|resize_rootfs|resolv_conf|rsyslog|runcmd|snap|ssh|ssh_\w+|` +
-	`swap|system_info|timezone|updates|users|user|vendor_data|wireguard|write_files|yum_repos|yum_repo_dir|zypper|allow_public_ssh_keys|no_ssh_fingerprints|` +
-	`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
 
 // cloudConfig checks a cloud-config and counts the calls of bootstrap.sh. A
 // cloud-config that is not readable counts as one call.
@@ -135,9 +128,7 @@ func (c *checker) cloudCommands(field string, list *yaml.Node) int {
 func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		called := 0
-		c.in(c.scalar(n), func() { called = c.shell(n.Value, "sh") })
-		return called
+		return c.in(c.scalar(n)).shell(n.Value, "sh")
 	case yaml.SequenceNode:
 		var words []word
 		for _, w := range n.Content {
@@ -163,9 +154,11 @@ func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 
 const (
 	byteOrderMark = "\ufeff"
+	noMark        = "save the file as UTF-8 without a byte-order mark"
 	// maxShells bounds how deep calls of a shell with -c are followed.
 	maxShells     = 5
 	shebangAdvice = "a script begins with #! and the program that runs it, such as #!/bin/bash"
+	spaceFollows  = "a space follows the %s at the end of the line, so the command ends here; remove the space"
 )
 
 type file struct {
@@ -183,7 +176,7 @@ func (c *checker) executable(text string) bool {
 	case strings.HasPrefix(text, "#!"):
 		return true
 	case strings.HasPrefix(text, byteOrderMark):
-		c.fail(1, "", "a byte-order mark precedes #!, so the script cannot run; save the file as UTF-8 without a byte-order mark")
+		c.fail(1, "", "a byte-order mark precedes #!, so the script cannot run; "+noMark)
 	case isScript(text):
 		c.fail(1, "", "blank lines or spaces precede #!, so the script cannot run; #! must be the first two bytes")
 	default:
@@ -244,7 +237,7 @@ func (c *checker) shell(text, program string) int {
 	c.covered(s.commands)
 	called := 0
 	for _, command := range s.commands {
-		c.continued(command)
+		c.continued(command, flagLine(), "%s is run as a command of its own; the line before must end in ", `\`)
 		if joinsOtherwise(command) {
 			called++
 			// Configuration may also come from other sources; the folder of parts is
@@ -272,24 +265,22 @@ func (c *checker) covered(commands [][]word) {
 	copies := func(command []word) bool { return runs(command, "cp", "mv", "rsync", "tar") }
 	for _, command := range commands {
 		if runs(command, "mount") && !slices.ContainsFunc(commands, copies) {
-			c.warn(command[0].line, "", "the mount hides the images in %s that the machine image brings, such as the pause "+
-				"image; copy the folder first, or let first boot mount local disks: localStorage of a NodeConfig, "+
-				"--local-disks of bootstrap.sh", imageFolder)
+			c.warn(command[0].line, "", "the mount hides the images in %s that the machine image brings, "+
+				"such as the pause image; copy the folder first, or let first boot mount local disks: "+
+				"localStorage of a NodeConfig, --local-disks of bootstrap.sh", imageFolder)
 		}
 	}
 }
 
-// continued reports a command that continues a line whose backslash has no
-// effect.
-func (c *checker) continued(command []word) {
-	for _, w := range command {
-		if w.blank {
-			c.fail(w.line, "", `a space follows the \ at the end of the line, so the command ends here; remove the space`)
-			return
-		}
-	}
-	if strings.HasPrefix(command[0].text, "--") && len(command[0].text) > 2 {
-		c.fail(command[0].line, "", `%s is run as a command of its own; the line before must end in \`, command[0].text)
+var flagLine = show.Regexp(`(?s)^--.`)
+
+// continued reports a command that continues a line whose mark at the end has no effect, and
+// a command whose first word continues one.
+func (c *checker) continued(command []word, begins *regexp.Regexp, said, mark string) {
+	if i := slices.IndexFunc(command, func(w word) bool { return w.blank }); i >= 0 {
+		c.fail(command[i].line, "", spaceFollows, mark)
+	} else if first := command[0]; begins.MatchString(first.text) {
+		c.fail(first.line, "", said+mark, first.text)
 	}
 }
 
@@ -306,9 +297,7 @@ func (c *checker) run(f *file) int {
 		return 0
 	}
 	f.seen = true
-	called := 0
-	c.in(f.at, func() { called = c.script(f.text) })
-	return called
+	return c.in(f.at).script(f.text)
 }
 
 // command checks a command. It returns the number of calls of bootstrap.sh.
@@ -316,9 +305,7 @@ func (c *checker) command(command []word) int {
 	if script, shell := inline(command); shell != "" && c.depth < maxShells {
 		c.depth++
 		defer func() { c.depth-- }()
-		called := 0
-		c.within(script.line-1, func() { called = c.shell(script.text, shell) })
-		return called
+		return c.within(script.line-1).shell(script.text, shell)
 	}
 	i := c.program(command)
 	if f := c.files[command[i].text]; f != nil {
@@ -342,12 +329,11 @@ var assignment = show.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // runsOthers says whether a command's first word runs the words after it.
 func runsOthers(first string) bool {
-	known := []string{"sudo", "exec", "env", "nohup", "command", "source", ".", "timeout", "nice", "ionice", "stdbuf", "setsid", "flock", "cloud-init-per"}
-	return isShell(first) || slices.Contains(known, path.Base(first)) || assignment().MatchString(first)
+	return isShell(first) || slices.Contains(vocabulary().Runners, path.Base(first)) || assignment().MatchString(first)
 }
 
 func isShell(name string) bool {
-	return slices.Contains([]string{"bash", "sh", "dash", "ash", "ksh"}, path.Base(name))
+	return slices.Contains(vocabulary().Shells, path.Base(name))
 }
 
 func isBootstrap(w word) bool { return path.Base(w.text) == path.Base(bootstrapScript) }

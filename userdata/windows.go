@@ -2,9 +2,9 @@ package userdata
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -30,8 +30,8 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 	case n.Cluster.Outpost != "":
 		return nil, errors.New("cluster.outpost: EKS has no Windows nodes on Outposts")
 	}
-	if err := n.without("Windows nodes have none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "parts", "bootstrap", "settings",
-		"localStorage", "network"); err != nil {
+	if err := n.without("Windows nodes have none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd",
+		"parts", "bootstrap", "settings", "localStorage", "network"); err != nil {
 		return nil, err
 	}
 	if len(n.Cluster.dns()) > 1 {
@@ -49,7 +49,8 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 			return nil, errors.New("environment." + service + ": on Windows, only default has an effect")
 		}
 		for _, name := range sortedNames(environment[service]) {
-			lines = append(lines, "[Environment]::SetEnvironmentVariable("+powershell(name)+", "+powershell(environment[service][name])+", 'Machine')")
+			lines = append(lines, fmt.Sprintf("[Environment]::SetEnvironmentVariable(%s, %s, 'Machine')",
+				powershell(name), powershell(environment[service][name])))
 		}
 	}
 	for _, text := range n.Pre {
@@ -97,15 +98,6 @@ func lowerASCII(text string) string {
 	return string(lower)
 }
 
-// windowsParameters are those of Start-EKSBootstrap.ps1, by their names in lower
-// case. Source: the script on EKS's images, July 2026.
-func windowsParameters() []string {
-	return []string{
-		"EKSClusterName", "KubeletExtraArgs", "KubeProxyExtraArgs", "Endpoint", "APIServerEndpoint", "Base64ClusterCA",
-		"DNSClusterIP", "ServiceCIDR", "ExcludedSnatCIDRs", "ContainerRuntime",
-	}
-}
-
 func checkWindows(c *checker, text string) {
 	lower := lowerASCII(text)
 	begin := strings.Index(lower, windowsOpen)
@@ -126,9 +118,7 @@ func checkWindows(c *checker, text string) {
 		c.fail(before+1, "", "%s is missing; without it nothing runs", windowsClose)
 		end = len(text) - begin
 	}
-	called := false
-	c.within(before, func() { called = c.powershell(text[begin : begin+end]) })
-	c.needsWindowsCall(called)
+	c.needsWindowsCall(c.within(before).powershell(text[begin : begin+end]))
 }
 
 // powershell checks a script, and reports whether it joins the machine.
@@ -138,7 +128,7 @@ func (c *checker) powershell(script string) (called bool) {
 		c.fail(open, "", "a quote is not closed, so PowerShell does not run the script")
 	}
 	for i, command := range commands {
-		c.continuedPowerShell(command)
+		c.continued(command, parameterLine(), "%s begins a command of its own; the line before must end in ", "`")
 		switch first := command[0]; {
 		case first.quoted && namesScript(first) && len(command) > 1:
 			called = true
@@ -160,20 +150,20 @@ func (c *checker) launchTasks(text string) {
 	if top == nil {
 		return
 	}
-	if version := strictjson.Child(top, "version"); version == nil || version.Value != "1.0" && version.Value != "1.1" && version.Value != "1" {
+	if !slices.Contains([]string{"1.0", "1.1", "1"}, strictjson.Text(top, "version")) {
 		c.fail(top.Line, "version", "must be 1.0 or 1.1, or EC2Launch v2 does not run the tasks")
 	}
 	called := false
 	if tasks := strictjson.Child(top, "tasks"); tasks != nil {
 		for _, task := range tasks.Content {
 			inputs := strictjson.Child(task, "inputs")
-			if kind := strictjson.Child(task, "task"); kind == nil || kind.Value != "executeScript" || inputs == nil {
+			if strictjson.Text(task, "task") != "executeScript" || inputs == nil {
 				continue
 			}
 			for _, input := range inputs.Content {
-				content, language := strictjson.Child(input, "content"), strictjson.Child(input, "type")
-				if content != nil && language != nil && language.Value == "powershell" {
-					c.in(c.scalar(content), func() { called = c.powershell(content.Value) || called })
+				content := strictjson.Child(input, "content")
+				if content != nil && strictjson.Text(input, "type") == "powershell" {
+					called = c.in(c.scalar(content)).powershell(content.Value) || called
 				}
 			}
 		}
@@ -187,21 +177,10 @@ func (c *checker) needsWindowsCall(called bool) {
 	}
 }
 
-var parameterLine = show.Regexp(`^-[A-Za-z]{2,}$`)
-
-// continuedPowerShell reports a command that continues a line whose backquote
-// has no effect.
-func (c *checker) continuedPowerShell(command []word) {
-	for _, w := range command {
-		if w.blank {
-			c.fail(w.line, "", "a space follows the ` at the end of the line, so the command ends here; remove the space")
-			return
-		}
-	}
-	if parameterLine().MatchString(command[0].text) {
-		c.fail(command[0].line, "", "%s begins a command of its own; the line before must end in `", command[0].text)
-	}
-}
+var (
+	parameterLine  = show.Regexp(`^-[A-Za-z]{2,}$`)
+	parameterStart = show.Regexp(`(?s)^-[^-]`)
+)
 
 // namesScript reports whether a word names the script: by its file's name, or by
 // the variable of AWS's example and eksctl.
@@ -213,8 +192,9 @@ func namesScript(w word) bool {
 // callsBootstrap recognizes the call by the script, or by the parameter that the
 // script cannot do without.
 func callsBootstrap(command []word) bool {
-	interpreter := strings.TrimSuffix(strings.ToLower(command[0].text), ".exe")
-	if command[0].text != "&" && command[0].text != "." && interpreter != "powershell" && interpreter != "pwsh" && !strings.HasSuffix(strings.ToLower(command[0].text), strings.ToLower(windowsScript)) {
+	first := strings.ToLower(command[0].text)
+	runners := []string{"&", ".", "powershell", "powershell.exe", "pwsh", "pwsh.exe"}
+	if !slices.Contains(runners, first) && !strings.HasSuffix(first, strings.ToLower(windowsScript)) {
 		return false
 	}
 	return slices.ContainsFunc(command, func(w word) bool {
@@ -225,7 +205,7 @@ func callsBootstrap(command []word) bool {
 // parameter returns the parameter that PowerShell takes a name for: a prefix suffices if
 // no other parameter begins with it.
 func parameter(name string) (known string, ambiguous []string) {
-	for _, p := range windowsParameters() {
+	for _, p := range vocabulary().Windows {
 		if strings.EqualFold(p, name) {
 			return p, nil
 		}
@@ -259,7 +239,8 @@ func (c *checker) windowsCall(command, table []word) {
 			continue
 		}
 		if known == "" {
-			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, show.Suggest(name[1:], windowsParameters()))
+			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript,
+				show.Suggest(name[1:], vocabulary().Windows))
 			continue
 		}
 		if _, twice := given[known]; twice {
@@ -267,7 +248,7 @@ func (c *checker) windowsCall(command, table []word) {
 		}
 		v := word{text: value, line: w.line, dynamic: w.dynamic}
 		if !attached {
-			if i+1 == len(command) || strings.HasPrefix(command[i+1].text, "-") && len(command[i+1].text) > 1 && !strings.HasPrefix(command[i+1].text, "--") {
+			if i+1 == len(command) || parameterStart().MatchString(command[i+1].text) {
 				c.fail(w.line, "-"+known, "its value is missing")
 				continue
 			}
@@ -284,51 +265,43 @@ func (c *checker) windowsCall(command, table []word) {
 }
 
 func (c *checker) windowsValues(given map[string]word) {
-	check := func(name string, wrong func(string) string) {
+	check := func(name string, wrong func(string) error) {
 		if w, there := given[name]; there && !w.dynamic {
-			if said := wrong(w.text); said != "" {
-				c.fail(w.line, "-"+name, "%s", said)
+			if err := wrong(w.text); err != nil {
+				c.fail(w.line, "-"+name, "%v", err)
 			}
 		}
 	}
-	says := func(wrong func(string) error) func(string) string {
-		return func(v string) string {
-			if err := wrong(v); err != nil {
-				return err.Error()
-			}
-			return ""
-		}
-	}
-	check("EKSClusterName", says(nodeconfig.CheckClusterName))
-	check("APIServerEndpoint", says(nodeconfig.CheckEndpoint))
-	check("Base64ClusterCA", func(v string) string {
+	check("EKSClusterName", nodeconfig.CheckClusterName)
+	check("APIServerEndpoint", nodeconfig.CheckEndpoint)
+	check("Base64ClusterCA", func(v string) error {
 		ca, err := nodeconfig.Unbase64(v)
 		if err != nil || len(ca) == 0 {
-			return "the value is not base64"
+			return errors.New("the value is not base64")
 		}
 		c.authority(given["Base64ClusterCA"].line, "-Base64ClusterCA", ca)
-		return ""
+		return nil
 	})
-	check("DNSClusterIP", func(v string) string {
+	check("DNSClusterIP", func(v string) error {
 		if _, err := netip.ParseAddr(v); err != nil {
-			return strconv.Quote(v) + " is no address"
+			return fmt.Errorf("%q is no address", v)
 		}
-		return ""
+		return nil
 	})
-	check("ServiceCIDR", func(v string) string {
+	check("ServiceCIDR", func(v string) error {
 		switch prefix, err := netip.ParsePrefix(v); {
 		case err != nil:
-			return strconv.Quote(v) + " is no network such as 10.100.0.0/16"
+			return fmt.Errorf("%q is no network such as 10.100.0.0/16", v)
 		case prefix.Addr().Is6():
-			return "EKS has no Windows nodes in clusters of IPv6"
+			return errors.New("EKS has no Windows nodes in clusters of IPv6")
 		}
-		return ""
+		return nil
 	})
-	check("ContainerRuntime", func(v string) string {
+	check("ContainerRuntime", func(v string) error {
 		if v != "containerd" {
-			return "containerd is the only container runtime since Kubernetes 1.24"
+			return errors.New("containerd is the only container runtime since Kubernetes 1.24")
 		}
-		return ""
+		return nil
 	})
 	value := func(name string) string {
 		if given[name].dynamic {
@@ -336,7 +309,10 @@ func (c *checker) windowsValues(given map[string]word) {
 		}
 		return given[name].text
 	}
-	c.report.Cluster = Cluster{Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"), CIDR: value("ServiceCIDR")}
+	c.report.Cluster = Cluster{
+		Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"),
+		CIDR: value("ServiceCIDR"),
+	}
 	extra := nodeconfig.Split(value("KubeletExtraArgs"))
 	c.scriptArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)

@@ -71,13 +71,14 @@ var pathless = regexp.MustCompile(`(?m)^Exec\w+=[-@:+!]*[^-@:+!/{].*`)
 func TestUnitCommandsHavePaths(t *testing.T) {
 	looked := 0
 	for _, name := range tracked(t) {
-		if path.Ext(name) != ".service" {
+		if path.Ext(name) != ".service" && name != "provisioner/files.yaml" { // which has units of every node
 			continue
 		}
 		looked++
-		assert.Empty(t, pathless.FindAllString(testkit.Content(t, filepath.Join(root, name)), -1), name)
+		text := strings.ReplaceAll(testkit.Content(t, filepath.Join(root, name)), "\n    ", "\n")
+		assert.Empty(t, pathless.FindAllString(text, -1), name)
 	}
-	assert.NotZero(t, looked)
+	assert.Greater(t, looked, 1)
 	assert.True(t, pathless.MatchString("ExecStartPre=-iptables -w"))
 	assert.False(t, pathless.MatchString("ExecStart={command} init\nExecStartPre=-/sbin/iptables -w"))
 }

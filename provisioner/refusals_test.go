@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Every node's own settings, and settings with good reasons, are accepted.
@@ -24,10 +26,17 @@ func TestAcceptedSysctls(t *testing.T) {
 	for name, value := range nodeSysctls() {
 		assert.NoError(t, checkParameter(name, value), name)
 	}
-	for _, n := range needs {
-		plain := strings.ReplaceAll(n.name, "*", "all")
-		assert.Error(t, checkParameter(plain, "no number"), "%s has no row in numbers", n.name)
-		assert.NoError(t, checkParameter(plain, fmt.Sprint(n.least)), n.name)
+	for _, n := range refusals().Parameters {
+		_, err := n.read(strings.Repeat(fmt.Sprintf("%d ", n.High), n.Count))
+		require.NoError(t, err, n.Names)
+		assert.Less(t, n.Low, n.High, n.Names)
+	}
+	for _, n := range refusals().Needs {
+		for _, name := range n.Names {
+			plain := strings.ReplaceAll(name, "*", "all")
+			assert.Error(t, checkParameter(plain, "no number"), "%s has no row of parameters", name)
+			assert.NoError(t, checkParameter(plain, fmt.Sprint(n.Least)), name)
+		}
 	}
 }
 
@@ -40,8 +49,9 @@ func TestAcceptedKernelArguments(t *testing.T) {
 }
 
 func TestRefusedPackages(t *testing.T) {
-	for name, why := range misfits() {
-		want := fmt.Sprintf("%q contradicts what a node needs: %s", name, why)
+	packages := refusals().Packages
+	for _, name := range slices.Concat(show.Each(packages, func(m misfit) []string { return m.Names })...) {
+		want := fmt.Sprintf("%q contradicts what a node needs: %s", name, misfits(name))
 		require.EqualError(t, Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop", name}}.Validate(), "packages: "+want)
 		require.EqualError(t, Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{name: "1"}}.Validate(), "package_versions: "+want)
 	}
@@ -50,7 +60,4 @@ func TestRefusedPackages(t *testing.T) {
 			assert.NoError(t, checkPackage("packages", name), d.ID)
 		}
 	}
-	d := distroOf(t, "amazonlinux2")
-	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Packages: []string{"ec2-net-utils"}}, d, Inputs{Arch: "amd64"})
-	require.EqualError(t, err, `packages: "ec2-net-utils" contradicts what a node needs on Amazon Linux 2: ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI`)
 }

@@ -1,0 +1,18 @@
+package strictjson
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Ours reads a table of this program, whose fields have the names of Go's in lower case.
+// Other fields are a mistake of this program.
+func Ours(file string, text []byte, to any) {
+	known := yaml.NewDecoder(bytes.NewReader(text))
+	known.KnownFields(true)
+	if err := known.Decode(to); err != nil {
+		panic(fmt.Errorf("reading %s: %w", file, err))
+	}
+}
