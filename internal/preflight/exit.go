@@ -210,8 +210,12 @@ func (f *facts) foreign(s awsapi.Subnet) bool {
 // unnamedSubnet replaces the name of a public subnet that preflight does not know.
 const unnamedSubnet = "PUBLIC-SUBNET"
 
+// isSpecific says whether a route is for some networks, and not to a gateway endpoint.
+func isSpecific(r awsapi.Route) bool { return r.To != anywhere && !strings.HasPrefix(r.Via, "vpce-") }
+
 // refill is the command that gives a subnet's useless route another target, or makes
-// a NAT gateway for it.
+// a NAT gateway for it. A route to a private gateway that serves more specific routes
+// stays: the command shows these.
 func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	if strings.HasPrefix(r.Via, "igw-") {
 		return fmt.Sprintf("aws ec2 attach-internet-gateway --internet-gateway-id %s --vpc-id %s", r.Via, s.VPC)
@@ -219,19 +223,18 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	if !strings.HasPrefix(r.Via, "nat-") {
 		return elsewhere(s, r).remedy
 	}
-	public := unnamedSubnet
-	isPrivate := slices.ContainsFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via && n.Private })
 	for _, n := range f.nats.value {
-		verdict, _ := leads(n)
-		// A private gateway may serve more specific routes, so its route stays.
-		if verdict == OK && n.VPC == s.VPC && !isPrivate {
-			family := "cidr-block"
-			if strings.Contains(r.To, ":") {
-				family = "ipv6-cidr-block"
-			}
-			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s", s.Table, family, r.To, n.ID)
+		if n.ID == r.Via && n.Private && n.Subnet != nil && slices.ContainsFunc(n.Subnet.Routes, isSpecific) {
+			return "aws ec2 describe-route-tables --route-table-ids " + n.Subnet.Table
 		}
 	}
+	for _, n := range f.nats.value {
+		if verdict, _ := leads(n); verdict == OK && n.VPC == s.VPC {
+			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s",
+				s.Table, cidrBlock(r.To), r.To, n.ID)
+		}
+	}
+	public := unnamedSubnet
 	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
 		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") && !routes[0].Blackhole {
 			public = one.ID

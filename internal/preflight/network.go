@@ -270,12 +270,16 @@ func (c crossing) remedy(acl awsapi.ACL) string {
 	if c.egress {
 		direction = "--egress"
 	}
-	family := "cidr-block"
-	if strings.Contains(c.network, ":") {
-		family = "ipv6-cidr-block"
-	}
 	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp --port-range From=%d,To=%d --%s %s --rule-action allow",
-		acl.ID, direction, number, c.from, c.to, family, c.network)
+		acl.ID, direction, number, c.from, c.to, cidrBlock(c.network), c.network)
+}
+
+// cidrBlock is the end of the options for networks of a family.
+func cidrBlock(network string) string {
+	if strings.Contains(network, ":") {
+		return "ipv6-cidr-block"
+	}
+	return "cidr-block"
 }
 
 // ipv6 is the cluster's address family with IPv6 addresses for pods and services.

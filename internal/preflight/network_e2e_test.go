@@ -62,7 +62,7 @@ func vpc(w *aws.World, fields map[string]any) {
 func networkWorlds() []scene {
 	return []scene{
 		{nated, "the NAT gateway failed", of(instance),
-			edits("ec2:DescribeNatGateways", "<state>available<", "<state>failed<"), "FAIL egress",
+			edits("ec2:DescribeNatGateways", `(?s)(<natGatewayId>nat-1<.*?<state>)available<`, "${1}failed<"), "FAIL egress",
 			"subnet-1 routes to nat-1, which is failed", ""},
 		{nated, "the NAT gateway is in a private subnet", of(instance), func(w *aws.World) {
 			w.NAT("nat-2", "subnet-2")
@@ -175,6 +175,7 @@ type mender struct {
 	eksnode string          // the folder of the built command
 	done    map[string]bool // commands without their ids
 	used    map[string]bool // patterns
+	worlds  int             // that ran
 	table   strings.Builder
 }
 
@@ -190,11 +191,12 @@ func newMender(t *testing.T) *mender {
 
 func (m *mender) row(format string, args ...any) { fmt.Fprintf(&m.table, format, args...) }
 
-// close fails for reasons without a command, and prints the table.
-func (m *mender) close(t *testing.T) {
+// close prints the table. After all worlds, it fails for reasons without a command.
+func (m *mender) close(t *testing.T, worlds int) {
 	t.Helper()
 	for _, r := range slices.Concat(notRun(), notMended()) {
-		assert.True(t, m.used[r.pattern], "no printed command matches %s (%s); remove the line", r.pattern, r.why)
+		used := m.used[r.pattern] || m.worlds < worlds
+		assert.True(t, used, "no printed command matches %s (%s); remove the line", r.pattern, r.why)
 	}
 	t.Log(m.table.String())
 }
@@ -218,6 +220,7 @@ var looking = regexp.MustCompile(`^(aws [a-z0-9]+ (describe|get|list|simulate|wa
 // followAll runs the commands of a report's findings.
 func (m *mender) followAll(t *testing.T, s scene, w *aws.World, target Target, first Report) {
 	t.Helper()
+	m.worlds++
 	changed := false
 	for _, f := range first.Findings {
 		if f.Remedy == "" {

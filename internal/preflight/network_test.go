@@ -81,6 +81,15 @@ func TestWaysToTheInternet(t *testing.T) {
 			behind(over("tgw-1"))(f)
 			f.nats.value[0].Private = true
 		}, "its subnet subnet-3 routes to tgw-1: preflight cannot see", "aws ec2 describe-nat-gateways --nat-gateway-ids nat-1"},
+		"a private NAT": {"egress", "FAIL", func(f *facts) {
+			second(f)
+			f.nats.value[0].Private = true
+		}, "nat-1, a private NAT gateway without a public address", replace},
+		"a private NAT with other routes": {"egress", "FAIL", func(f *facts) {
+			behind(append(over("igw-1"), awsapi.Route{To: "10.8.0.0/16", Via: "tgw-1"}))(f)
+			second(f)
+			f.nats.value[0].Private = true
+		}, "its subnet subnet-3 routes to igw-1", "aws ec2 describe-route-tables --route-table-ids rtb-public"},
 		"a regional NAT":    {"egress", "OK", nat(func(n *awsapi.NAT) { n.Subnet = nil }), "subnet-1 over nat-1", ""},
 		"a firewall behind": {"egress", "WARN", behind(over("vpce-1")), "routes to vpce-1: preflight cannot see", "describe-nat-gateways"},
 		"a transit gateway": {"egress", "WARN", via("tgw-1"), "subnet-1 routes to tgw-1, a transit gateway: preflight cannot see whether this leads to AWS's services, so check the transit gateway's route table", "aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values=tgw-1"},
