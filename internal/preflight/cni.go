@@ -88,8 +88,6 @@ func (f *facts) provider() string {
 func checkPolicyCNI(f *facts) *result {
 	c := f.cni.value
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.cni.err != nil && c.by != "" && awsapi.IsNotFound(f.cni.err):
 		return bad(f.newCNIRole(c), "the VPC CNI's role %s (%s) does not exist: %v", c.arn, c.by, f.cni.err)
 	case f.cni.err != nil:

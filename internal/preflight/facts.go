@@ -48,6 +48,8 @@ type fact[T any] struct {
 	absent bool
 }
 
+func (f fact[T]) state() (absent bool, err error) { return f.absent, f.err }
+
 func learn[T any](value T, err error) fact[T] { return fact[T]{value: value, err: err} }
 
 // after reads a value that depends on another fact.
@@ -94,6 +96,29 @@ type facts struct {
 	endpointGroups fact[[]awsapi.SecurityGroup]
 	// hiding are the private hosted zones that hide AWS's names in the cluster's VPC.
 	hiding fact[[]hidingZone]
+}
+
+// byName are the facts that checks need, by their names in the table.
+func (f *facts) byName() map[string]interface{ state() (bool, error) } {
+	return map[string]interface{ state() (bool, error) }{
+		"cluster": f.cluster, "addons": f.addons, "group": f.group, "launch": f.launch, "keys": f.keys,
+		"quotas": f.quotas, "freePlan": f.freePlan, "vpc": f.vpc, "subnets": f.subnets, "planeSubnets": f.planeSubnets,
+		"acls": f.acls, "nodeGroups": f.nodeGroups, "planeGroups": f.planeGroups, "nats": f.nats, "endpointGroups": f.endpointGroups,
+	}
+}
+
+// unready returns the result of a check whose facts are absent or unknown, or nil.
+func (f *facts) unready(c Check) *result {
+	known := f.byName()
+	var errs []error
+	for _, name := range c.Needs {
+		absent, err := known[name].state()
+		if absent && err == nil {
+			return &result{verdict: notHere}
+		}
+		errs = append(errs, err)
+	}
+	return f.unseen(errs...)
 }
 
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
@@ -205,11 +230,14 @@ func (f *facts) check() Report {
 	r := Report{Cluster: f.target.Cluster, Target: f.target.String()}
 	all := collected{findings: []Finding{}, first: map[string]int{}}
 	for _, c := range Table() {
-		if c.node && f.launch.absent {
+		if c.Node && f.launch.absent {
 			r.LeftOut = append(r.LeftOut, c.ID)
 			continue
 		}
-		said := c.look(f)
+		said := f.unready(c)
+		if said == nil {
+			said = c.look(f)
+		}
 		switch said.verdict {
 		case notHere:
 			continue

@@ -73,12 +73,9 @@ func (f *facts) networks(subnets []awsapi.Subnet) []string {
 	return show.Each(subnets, func(s awsapi.Subnet) string { return f.cidr(s) })
 }
 
-// groups returns nil when both sides' security groups are known, and otherwise the
-// result to report.
+// groups returns nil when both sides have security groups, and otherwise the result
+// to report.
 func (f *facts) groups() *result {
-	if r := f.unseen(f.nodeGroups.err, f.planeGroups.err, f.subnets.err, f.planeSubnets.err); r != nil {
-		return r
-	}
 	if len(f.nodeGroups.value) == 0 || len(f.planeGroups.value) == 0 {
 		return maybe(f.newVersion(map[string]any{"SecurityGroupIds": []string{f.cluster.value.ClusterSecurityGroup}}),
 			"%s names no security group, so its instances get the VPC's default group", f.launch.value.From)
@@ -240,8 +237,6 @@ func (f *facts) unread(evidence string) *result {
 func checkAWSAuth(f *facts) *result {
 	role, not := f.role()
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.cluster.value.AuthenticationMode == "API":
 		return good("the cluster does not use aws-auth")
 	case not != nil:

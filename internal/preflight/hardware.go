@@ -73,12 +73,6 @@ func checkSpotRole(f *facts) *result {
 
 // checkQuota compares the types with quotas of vCPUs. Instances that run use them too.
 func checkQuota(f *facts) *result {
-	switch {
-	case f.quotas.err != nil:
-		return f.unseen(f.quotas.err)
-	case f.quotas.absent:
-		return &result{verdict: notHere}
-	}
 	var small, fits []string
 	remedy := ""
 	for n, t := range f.types.value {
@@ -106,12 +100,7 @@ func checkQuota(f *facts) *result {
 
 // checkPlan checks the types that an account on the free plan may start.
 func checkPlan(f *facts) *result {
-	switch {
-	case f.freePlan.err != nil:
-		return f.unseen(f.freePlan.err)
-	case f.freePlan.absent:
-		return &result{verdict: notHere}
-	case !f.freePlan.value:
+	if !f.freePlan.value {
 		return good("the account is not on the free plan")
 	}
 	refused := slices.DeleteFunc(f.typeNames(), func(name string) bool {

@@ -209,12 +209,6 @@ func familyOf(amiType string) string {
 }
 
 func checkNodeGroup(f *facts) *result {
-	if !f.managed() {
-		return &result{verdict: notHere}
-	}
-	if f.group.err != nil {
-		return f.unseen(f.group.err)
-	}
 	g := f.group.value
 	describe := fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.health", f.target.Cluster, g.Name)
 	issues := show.Each(g.Issues, func(i ekstypes.Issue) string {
@@ -250,10 +244,6 @@ func checkNodeGroup(f *facts) *result {
 func checkGroupTemplate(f *facts) *result {
 	g, l := f.group.value, f.launch.value
 	switch {
-	case !f.managed():
-		return &result{verdict: notHere}
-	case f.group.err != nil:
-		return f.unseen(f.group.err)
 	case g.Template == "" && g.AMIType == custom:
 		return bad(f.listTemplates(), "the AMI type is CUSTOM, but the node group has no launch template to name the image")
 	case g.Template == "":

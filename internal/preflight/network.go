@@ -17,9 +17,6 @@ import (
 const least = 16
 
 func checkSubnets(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
-		return r
-	}
 	var seen, few []string
 	for _, s := range f.subnets.value {
 		if s.VPC != f.cluster.value.VPC {
@@ -55,9 +52,6 @@ func (f *facts) place(s awsapi.Subnet) string {
 }
 
 func checkSubnetTag(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
-		return r
-	}
 	if n, ok := version.Minor(f.cluster.value.Version); !ok || n > 18 {
 		return good("not needed since 1.19")
 	}
@@ -102,8 +96,6 @@ func (f *facts) publicAddress(s awsapi.Subnet) string {
 func checkDNS(f *facts) *result {
 	v := f.vpc.value
 	switch {
-	case f.vpc.err != nil:
-		return f.unseen(f.vpc.err)
 	case v.NoDHCP:
 		return bad(f.dhcpOptions(), "%s has no DHCP options, so instances get no name server", v.ID)
 	case !v.DNSSupport:
@@ -147,9 +139,6 @@ func (f *facts) dhcpOptions() string {
 
 func checkDomain(f *facts) *result {
 	v := f.vpc.value
-	if f.vpc.err != nil {
-		return f.unseen(f.vpc.err)
-	}
 	for _, d := range v.Domains {
 		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") && !strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
 			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: the cluster refuses nodes that take their name from this domain, but other machines may need the domain", v.ID, d)
@@ -200,9 +189,6 @@ func (f *facts) crossings() []crossing {
 }
 
 func checkACL(f *facts) *result {
-	if r := f.unseen(f.subnets.err, f.planeSubnets.err, f.acls.err); r != nil {
-		return r
-	}
 	for _, s := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
 		if _, there := f.aclOf(s); !there { // each subnet has one
 			return f.unseen(fmt.Errorf("describing the network ACLs: AWS returned none for %s", s.ID))

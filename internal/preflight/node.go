@@ -121,10 +121,7 @@ func typesFor(architecture string) string {
 }
 
 func checkClusterTag(f *facts) *result {
-	switch {
-	case f.launch.err != nil:
-		return f.unseen(f.launch.err)
-	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+	if awsapi.IsNotFound(f.cluster.err) { // the name may be wrong
 		return f.unseen(f.cluster.err)
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
@@ -158,9 +155,6 @@ func (f *facts) tagged(key, value string) []types.LaunchTemplateTagSpecification
 }
 
 func checkMetadata(f *facts) *result {
-	if f.launch.err != nil {
-		return f.unseen(f.launch.err)
-	}
 	l := f.launch.value
 	if l.NoMetadata && f.target.Instance != "" {
 		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
@@ -191,8 +185,6 @@ func checkMetadata(f *facts) *result {
 
 func checkUserData(f *facts) *result {
 	switch {
-	case f.launch.err != nil:
-		return f.unseen(f.launch.err)
 	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
 		return f.unseen(f.cluster.err)
 	case len(f.launch.value.UserData) == 0 && f.userDataElsewhere() != "":

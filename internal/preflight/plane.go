@@ -47,10 +47,7 @@ func listed(names []string) string {
 }
 
 func checkCluster(f *facts) *result {
-	c, err := f.cluster.value, f.cluster.err
-	if err != nil {
-		return f.unseen(err)
-	}
+	c := f.cluster.value
 	describe := "aws eks describe-cluster --name " + f.target.Cluster
 	switch {
 	case !c.Active():
@@ -77,9 +74,6 @@ func skew(component, plane string) (fits bool, err error) {
 }
 
 func checkKubelet(f *facts) *result {
-	if f.cluster.err != nil {
-		return f.unseen(f.cluster.err)
-	}
 	kubelet, from := f.target.Kubelet, "as specified"
 	if kubelet == "" {
 		kubelet, from = f.publishedKubelet()
@@ -106,9 +100,6 @@ func checkKubelet(f *facts) *result {
 }
 
 func checkAddons(f *facts) *result {
-	if f.addons.err != nil {
-		return f.unseen(f.addons.err)
-	}
 	var seen []string
 	for _, a := range f.addons.value {
 		switch fits, err := skew(a.Version, f.cluster.value.Version); {
@@ -167,9 +158,6 @@ func isOlder(version, than string) bool {
 const docker = "172.17.0.0/16"
 
 func checkServiceCIDR(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err); r != nil {
-		return r
-	}
 	c, v := f.cluster.value, f.vpc.value
 	look := "aws ec2 describe-vpcs --vpc-ids " + v.ID + " --query Vpcs[0].CidrBlockAssociationSet[].CidrBlock"
 	blocks := slices.Concat(v.CIDRs, v.IPv6)

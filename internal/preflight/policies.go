@@ -75,12 +75,6 @@ func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
 }
 
 func checkKeys(f *facts) *result {
-	switch {
-	case f.target.Instance != "":
-		return &result{verdict: notHere}
-	case f.keys.err != nil:
-		return f.unseen(f.keys.err)
-	}
 	var seen []string
 	var doubt *result
 	for _, k := range f.keys.value {

@@ -223,7 +223,12 @@ func TestEveryCheckHasACase(t *testing.T) {
 		assert.True(t, strings.Contains(text.String(), `{"`+c.ID+`", "`), "the check %s has no case", c.ID)
 		assert.NotEmpty(t, c.Question)
 		assert.NotEmpty(t, c.Why)
+		assert.NotNil(t, c.look, "the check %s has no function", c.ID)
+		for _, need := range c.Needs {
+			assert.Contains(t, new(facts).byName(), need, c.ID)
+		}
 	}
+	assert.Len(t, Table(), len(looks()), "a function has no check")
 }
 
 // endpoints returns the VPC endpoints that nodes without a route to the internet

@@ -13,11 +13,9 @@ import (
 )
 
 func checkEndpointAccess(f *facts) *result {
-	c, err := f.cluster.value, f.cluster.err
+	c := f.cluster.value
 	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
 	switch {
-	case err != nil:
-		return f.unseen(err)
 	case c.PrivateAccess && f.otherVPC() == "":
 		return good("private access is on")
 	case c.PrivateAccess && !c.PublicAccess:
@@ -137,9 +135,6 @@ func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 }
 
 func checkEgress(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
-		return r
-	}
 	var seen []string
 	var doubt *result
 	for _, s := range f.subnets.value {
@@ -256,9 +251,6 @@ func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
 // checkEgressSSM checks the services that Systems Manager needs for a session
 // (https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-create-vpc.html).
 func checkEgressSSM(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
-		return r
-	}
 	for _, s := range f.subnets.value {
 		e := f.exit(s)
 		for _, svc := range []service{{name: "ssm"}, {name: "ssmmessages"}} {

@@ -335,8 +335,6 @@ func closest(zones []awsapi.Zone, name string) awsapi.Zone {
 
 func checkZones(f *facts) *result {
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.hiding.err != nil && slices.ContainsFunc(f.subnets.value, f.foreign):
 		return maybe("aws route53 list-hosted-zones-by-vpc --vpc-id "+f.cluster.value.VPC+" --vpc-region "+f.region(),
 			"another account owns %s and its subnets, so its owner must check the private hosted zones (%v)", f.cluster.value.VPC, f.hiding.err)
