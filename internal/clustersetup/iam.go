@@ -57,7 +57,9 @@ func (p *Principal) UnmarshalJSON(text []byte) error {
 
 // Is says whether the principal is one of some services.
 func (p Principal) Is(services ...string) bool {
-	return slices.ContainsFunc(p.Service, func(name string) bool { return name == "*" || slices.Contains(services, name) })
+	return slices.ContainsFunc(p.Service, func(name string) bool {
+		return name == "*" || slices.Contains(services, name)
+	})
 }
 
 // AnyLike says whether a value is like one of IAM's patterns: * is any text, and ? any
@@ -80,7 +82,9 @@ func Trusts(text, service string, actions ...string) bool {
 		return false
 	}
 	about := func(effect, action string) bool {
-		return slices.ContainsFunc(p.Statement, func(s Statement) bool { return s.Effect == effect && s.Principal.Is(service) && s.About(action) })
+		return slices.ContainsFunc(p.Statement, func(s Statement) bool {
+			return s.Effect == effect && s.Principal.Is(service) && s.About(action)
+		})
 	}
 	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
 }
@@ -103,7 +107,8 @@ func readDocument(text string) (d Document, err error) {
 func Extended(policy string, statement any) (string, error) {
 	whole := map[string]any{}
 	var statements struct{ Statement OneOrMore[any] }
-	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy), &statements)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy),
+		&statements)); err != nil {
 		return "", err
 	}
 	for name := range whole { // encoding/json reads names in any case
@@ -111,7 +116,9 @@ func Extended(policy string, statement any) (string, error) {
 			delete(whole, name)
 		}
 	}
-	whole["Statement"] = append(slices.DeleteFunc(statements.Statement, func(s any) bool { return s == nil }), statement)
+	whole["Statement"] = append(slices.DeleteFunc(statements.Statement, func(s any) bool {
+		return s == nil
+	}), statement)
 	text, err := json.Marshal(whole)
 	return string(text), err
 }

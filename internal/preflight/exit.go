@@ -89,7 +89,8 @@ func toPublic(r awsapi.Route) bool {
 
 // private says whether a network is not part of the internet.
 func private(n netip.Prefix) bool {
-	for _, of := range []string{"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10", "64:ff9b::/96"} {
+	for _, of := range []string{"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+		"fc00::/7", "fe80::/10", "64:ff9b::/96"} {
 		if netip.MustParsePrefix(of).Overlaps(n) {
 			return true
 		}
@@ -118,18 +119,28 @@ func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
 
 // elsewhere is the result for a target behind which preflight cannot see.
 func elsewhere(s awsapi.Subnet, r awsapi.Route) *result {
-	what, check, command := "another gateway", "the way behind the gateway", "aws ec2 describe-route-tables --route-table-ids "+s.Table
+	what, check, command := "another gateway", "the way behind the gateway",
+		"aws ec2 describe-route-tables --route-table-ids "+s.Table
 	for _, known := range [][4]string{
-		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it", "aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
-		{"vgw-", "a VPN or Direct Connect", "the other network's way to AWS's services", "aws ec2 describe-vpn-connections --filters Name=vpn-gateway-id,Values="},
-		{"pcx-", "a peering connection, and another VPC's gateways do not serve peers", "the proxy or appliance behind the connection",
+		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it",
+			"aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
+		{"vgw-", "a VPN or Direct Connect", "the other network's way to AWS's services",
+			"aws ec2 describe-vpn-connections --filters Name=vpn-gateway-id,Values="},
+		{"pcx-", "a peering connection, and another VPC's gateways do not serve peers",
+			"the proxy or appliance behind the connection",
 			"aws ec2 describe-vpc-peering-connections --vpc-peering-connection-ids "},
-		{"eni-", "the network interface of an appliance", "that the appliance runs, translates addresses and has no source/destination check",
-			"aws ec2 describe-network-interfaces --query NetworkInterfaces[].[Status,SourceDestCheck,Attachment.InstanceId] --network-interface-ids "},
-		{"i-", "an instance", "that the instance runs, translates addresses and has no source/destination check", "aws ec2 describe-instances --instance-ids "},
-		{"vpce-", "the endpoint of a Gateway Load Balancer", "the firewall behind the load balancer", "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "},
-		{"lgw-", "the local gateway of an Outpost", "the local network's way to AWS's services", "aws ec2 describe-local-gateways --local-gateway-ids "},
-		{"cagw-", "a carrier gateway", "that the instances get a carrier address", "aws ec2 describe-carrier-gateways --carrier-gateway-ids "},
+		{"eni-", "the network interface of an appliance", "that the appliance runs, translates addresses and has no " +
+			"source/destination check",
+			"aws ec2 describe-network-interfaces --query " +
+				"NetworkInterfaces[].[Status,SourceDestCheck,Attachment.InstanceId] --network-interface-ids "},
+		{"i-", "an instance", "that the instance runs, translates addresses and has no source/destination check",
+			"aws ec2 describe-instances --instance-ids "},
+		{"vpce-", "the endpoint of a Gateway Load Balancer", "the firewall behind the load balancer",
+			"aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "},
+		{"lgw-", "the local gateway of an Outpost", "the local network's way to AWS's services",
+			"aws ec2 describe-local-gateways --local-gateway-ids "},
+		{"cagw-", "a carrier gateway", "that the instances get a carrier address",
+			"aws ec2 describe-carrier-gateways --carrier-gateway-ids "},
 	} {
 		if strings.HasPrefix(r.Via, known[0]) {
 			what, check, command = known[1], known[2], known[3]+r.Via
@@ -191,7 +202,8 @@ func leads(n awsapi.NAT) (Verdict, string) {
 		}
 	}
 	if n.Private {
-		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID, behind)
+		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID,
+			behind)
 	}
 	return verdict, fmt.Sprintf("whose subnet %s %s", n.Subnet.ID, behind)
 }
@@ -199,7 +211,8 @@ func leads(n awsapi.NAT) (Verdict, string) {
 // exclude is the command that lets a subnet's own connections pass VPC Block Public
 // Access.
 func exclude(subnet string) string {
-	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress --subnet-id " + subnet
+	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress " +
+		"--subnet-id " + subnet
 }
 
 // foreign says whether another account owns the subnet.
@@ -236,11 +249,13 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	}
 	public := unnamedSubnet
 	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
-		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") && !routes[0].Blackhole {
+		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") &&
+			!routes[0].Blackhole {
 			public = one.ID
 		}
 	}
-	create := "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+	create := "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address " +
+		"--query AllocationId --output text)"
 	if public == unnamedSubnet { // without a name in its place, the command must allocate no address
 		return "aws ec2 describe-subnets --subnet-ids " + public + " && " + create
 	}

@@ -103,7 +103,8 @@ func (f *facts) byName() map[string]interface{ state() (bool, error) } {
 	return map[string]interface{ state() (bool, error) }{
 		"cluster": f.cluster, "addons": f.addons, "group": f.group, "launch": f.launch, "keys": f.keys,
 		"quotas": f.quotas, "freePlan": f.freePlan, "vpc": f.vpc, "subnets": f.subnets, "planeSubnets": f.planeSubnets,
-		"acls": f.acls, "nodeGroups": f.nodeGroups, "planeGroups": f.planeGroups, "nats": f.nats, "endpointGroups": f.endpointGroups,
+		"acls": f.acls, "nodeGroups": f.nodeGroups, "planeGroups": f.planeGroups, "nats": f.nats,
+		"endpointGroups": f.endpointGroups,
 	}
 }
 
@@ -179,7 +180,9 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.Subnets(ctx, ids))
 	})
-	f.planeSubnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] { return learn(a.Subnets(ctx, c.Subnets)) })
+	f.planeSubnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
+		return learn(a.Subnets(ctx, c.Subnets))
+	})
 	f.acls = after(f.subnets, func(nodes []awsapi.Subnet) fact[[]awsapi.ACL] {
 		if f.planeSubnets.err != nil {
 			return fact[[]awsapi.ACL]{err: f.planeSubnets.err}
@@ -188,7 +191,9 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		slices.Sort(ids)
 		return learn(a.ACLs(ctx, slices.Compact(ids)))
 	})
-	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] { return f.securityGroupsOf(ctx, a, l) })
+	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
+		return f.securityGroupsOf(ctx, a, l)
+	})
 	f.planeGroups = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.SecurityGroup] {
 		ids := slices.Clone(c.SecurityGroups)
 		if c.ClusterSecurityGroup != "" {
@@ -221,7 +226,8 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 		return Report{}, f.cluster.err
 	}
 	if awsapi.IsNotFound(f.group.err) && f.cluster.err == nil {
-		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups", f.group.err, t.Cluster)
+		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups",
+			f.group.err, t.Cluster)
 	}
 	return f.check(), nil
 }

@@ -306,9 +306,11 @@ func (f *facts) fits(family string) *result {
 	case known == nil || slices.Contains(known, family):
 		return nil
 	case i.OwnerAlias == "" && i.Platform != "windows" && i.Tags[awsapi.TagPrefix+"distro"] == "":
-		return maybe(f.userDataOf(known[0]), "the user data is for %s, but images named %s read %s", family, i.Name, strings.Join(known, ", "))
+		return maybe(f.userDataOf(known[0]), "the user data is for %s, but images named %s read %s", family, i.Name,
+			strings.Join(known, ", "))
 	}
-	return bad(f.userDataOf(known[0]), "the user data is for %s, but %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
+	return bad(f.userDataOf(known[0]), "the user data is for %s, but %s (%s) reads %s", family, i.ID, i.Name,
+		strings.Join(known, ", "))
 }
 
 func (f *facts) userDataOf(family string) string {

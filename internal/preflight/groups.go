@@ -29,7 +29,8 @@ const (
 // all addresses of the networks.
 func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks []string) passage {
 	said := shut
-	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" }) // IPv6-only subnets have no CIDR
+	// IPv6-only subnets have no CIDR
+	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" })
 	for _, g := range groups {
 		for _, r := range g.Rules(egress) {
 			if !r.Covers(p.protocol, p.number) {
@@ -112,16 +113,20 @@ func (f *facts) path(from, to side, ports ...port) *result {
 			here, there side
 			said        string
 		}{
-			{true, from, to, fmt.Sprintf("%s of %s let nothing out to port %d of %s", strings.Join(ids(from.groups), ", "), from.name, p.number, to.name)},
-			{false, to, from, fmt.Sprintf("%s of %s let nothing in to port %d from %s", strings.Join(ids(to.groups), ", "), to.name, p.number, strings.Join(ids(from.groups), ", "))},
+			{true, from, to, fmt.Sprintf("%s of %s let nothing out to port %d of %s", strings.Join(ids(from.groups),
+				", "), from.name, p.number, to.name)},
+			{false, to, from, fmt.Sprintf("%s of %s let nothing in to port %d from %s", strings.Join(ids(to.groups),
+				", "), to.name, p.number, strings.Join(ids(from.groups), ", "))},
 		} {
 			verb := "ingress"
 			if direction.egress {
 				verb = "egress"
 			}
-			remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d --source-group %s",
+			remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d "+
+				"--source-group %s",
 				verb, direction.here.groups[0].ID, p.protocol, p.number, direction.there.groups[0].ID)
-			switch lets(direction.here.groups, direction.egress, p, ids(direction.there.groups), direction.there.networks) {
+			switch lets(direction.here.groups, direction.egress, p, ids(direction.there.groups),
+				direction.there.networks) {
 			case shut:
 				return bad(remedy, "%s (%s)", direction.said, p.protocol)
 			case unclear:
@@ -135,7 +140,8 @@ func (f *facts) path(from, to side, ports ...port) *result {
 
 // DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) *result {
-	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
+	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53},
+		port{"tcp", 10250})
 }
 
 func (f *facts) windows() bool {
@@ -187,7 +193,8 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 		return r
 	}
 	mode, kind := f.cluster.value.AuthenticationMode, f.entry.value.Type
-	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s", f.target.Cluster, role.ARN, f.entryType())
+	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s",
+		f.target.Cluster, role.ARN, f.entryType())
 	switch {
 	case kind == f.entryType():
 		return good("by the access entry of type %s", kind)
@@ -196,16 +203,20 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 		if f.userData.value.NamedByID {
 			why = ", because InstanceIdNodeName in the user data names nodes by instance ID"
 		}
-		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry and give these nodes their own role",
+		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry "+
+			"and give these nodes their own role",
 			role.ARN, kind, f.entryType(), why, entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && f.managed():
-		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can show whether aws-auth still does", role.ARN)
+		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can "+
+			"show whether aws-auth still does", role.ARN)
 	case f.target.AWSAuth == nil && mode == clustersetup.ConfigMap:
-		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth")
+		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can " +
+			"read aws-auth")
 	case f.target.AWSAuth == nil:
-		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth")
+		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can " +
+			"read aws-auth")
 	}
 	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
@@ -262,7 +273,8 @@ func checkAWSAuth(f *facts) *result {
 	for _, l := range lines {
 		switch {
 		case strings.Contains(l.ARN, ":role/") && strings.HasSuffix(l.ARN, "/"+role.Name):
-			return bad(f.merge(role.ARN), "%s has a path, which the authenticator ignores: write the ARN without the path", l.ARN)
+			return bad(f.merge(role.ARN), "%s has a path, which the authenticator ignores: write the ARN "+
+				"without the path", l.ARN)
 		case strings.Contains(l.ARN, ":instance-profile/"):
 			return bad(f.merge(role.ARN), "%s is an instance profile; the line needs the role's ARN", l.ARN)
 		}
@@ -273,7 +285,8 @@ func checkAWSAuth(f *facts) *result {
 // line checks the node role's line.
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != f.username() {
-		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role",
+		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
+			"their own role",
 			l.ARN, l.Username, f.username())
 	}
 	for _, g := range clustersetup.Groups(f.windows()) {

@@ -14,7 +14,8 @@ import (
 
 func checkEndpointAccess(f *facts) *result {
 	c := f.cluster.value
-	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
+	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true",
+		f.target.Cluster)
 	switch {
 	case c.PrivateAccess && f.otherVPC() == "":
 		return good("private access is on")
@@ -59,13 +60,16 @@ func (f *facts) public(s awsapi.Subnet, off, said, remedy string) *result {
 	case everybodyMay(f.cluster.value):
 		return nil
 	case len(out) > 0 && len(in) == 0:
-		return bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "),
+			e.via)
 	case len(out) > 0:
-		return maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID,
+			strings.Join(out, ", "), e.via)
 	case len(in) > 0:
 		return nil
 	default:
-		return maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off, said)
+		return maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off,
+			said)
 	}
 }
 
@@ -205,7 +209,8 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
 	return &result{
 		verdict: e.verdict, remedy: cmp.Or(e.remedy, f.newEndpoint(s, missing[0])),
-		evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(missing, ", ")),
+		evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence,
+			strings.Join(missing, ", ")),
 	}
 }
 
@@ -214,9 +219,11 @@ func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
 func (f *facts) newEndpoint(s awsapi.Subnet, service string) string {
 	if strings.HasSuffix(service, ".s3") {
 		table := cmp.Or(s.Table, "ROUTE-TABLE")
-		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids %s", s.VPC, service, table)
+		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s "+
+			"--route-table-ids %s", s.VPC, service, table)
 	}
-	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
+	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled "+
+		"--service-name %s --subnet-ids %s --security-group-ids %s",
 		s.VPC, service, s.ID, f.cluster.value.ClusterSecurityGroup)
 }
 
@@ -228,12 +235,14 @@ func (f *facts) leavesNode(s awsapi.Subnet) *result {
 		return nil
 	}
 	names := strings.Join(ids(groups), ", ")
-	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s", groups[0].ID, anywhere)
+	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s",
+		groups[0].ID, anywhere)
 	switch said := lets(groups, true, port{"tcp", 443}, nil, []string{anywhere}); {
 	case said == open:
 		return nil
 	case said == unclear || toPublicNetworks(groups):
-		return maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
+		return maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their "+
+			"rules contain the addresses of AWS's services", names)
 	}
 	return bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
 }

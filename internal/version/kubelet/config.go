@@ -36,7 +36,8 @@ var defaults = sync.OnceValue(func() map[string]any {
 func zeroIsDefault() []string {
 	return []string{
 		"containerRuntimeEndpoint", "hairpinMode", "imageMinimumGCAge", "logging.format", "logging.flushFrequency",
-		"memoryReservationPolicy", "nodeLeaseDurationSeconds", "podLogsDir", "port", "topologyManagerPolicy", "topologyManagerScope",
+		"memoryReservationPolicy", "nodeLeaseDurationSeconds", "podLogsDir", "port", "topologyManagerPolicy",
+		"topologyManagerScope",
 	}
 }
 

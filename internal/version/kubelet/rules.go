@@ -273,7 +273,8 @@ func enforcement(c config) string {
 	seen := map[string]bool{}
 	for _, v := range values {
 		name, _ := strings.CutSuffix(v, "-compressible")
-		field := map[string]string{"system-reserved": "systemReservedCgroup", "kube-reserved": "kubeReservedCgroup"}[name]
+		field := map[string]string{"system-reserved": "systemReservedCgroup",
+			"kube-reserved": "kubeReservedCgroup"}[name]
 		switch {
 		case seen[v]:
 			return fmt.Sprintf("%q is listed twice", v)
