@@ -74,7 +74,7 @@ func (s *script) trust(found *awsapi.Role, name, path, service string, actions .
 	if err != nil {
 		return fmt.Errorf("reading the trust policy of the role %s: %w", name, err)
 	}
-	missing, denied := d.missing(actions, func(one Statement) bool {
+	missing, denied := d.Missing(actions, func(one Statement) bool {
 		return one.Principal.Is(service) || strings.HasPrefix(service, "ec2.") && one.Principal.Is("ec2.amazonaws.com")
 	})
 	switch {
@@ -203,7 +203,7 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
-	missing, denied := d.missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool {
+	missing, denied := d.Missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool {
 		return true
 	})
 	switch {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -107,41 +108,35 @@ func (f *facts) path(from, to side, ports ...port) *result {
 	if not := f.groups(); not != nil {
 		return not
 	}
+	sources, targets := strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", ")
 	for _, p := range ports {
-		for _, direction := range []struct {
-			egress      bool
-			here, there side
-			said        string
-		}{
-			{true, from, to, fmt.Sprintf("%s of %s let nothing out to port %d of %s", strings.Join(ids(from.groups),
-				", "), from.name, p.number, to.name)},
-			{false, to, from, fmt.Sprintf("%s of %s let nothing in to port %d from %s", strings.Join(ids(to.groups),
-				", "), to.name, p.number, strings.Join(ids(from.groups), ", "))},
-		} {
-			verb := "ingress"
-			if direction.egress {
-				verb = "egress"
-			}
-			remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d "+
-				"--source-group %s",
-				verb, direction.here.groups[0].ID, p.protocol, p.number, direction.there.groups[0].ID)
-			switch lets(direction.here.groups, direction.egress, p, ids(direction.there.groups),
-				direction.there.networks) {
-			case shut:
-				return bad(remedy, "%s (%s)", direction.said, p.protocol)
-			case unclear:
-				return maybe(remedy, "%s (%s), unless one of their prefix lists allows it", direction.said, p.protocol)
-			case open:
-			}
+		out := fmt.Sprintf("%s of %s let nothing out to port %d of %s", sources, from.name, p.number, to.name)
+		in := fmt.Sprintf("%s of %s let nothing in to port %d from %s", targets, to.name, p.number, sources)
+		if r := cmp.Or(p.stopped("egress", from, to, out), p.stopped("ingress", to, from, in)); r != nil {
+			return r
 		}
 	}
-	return good("%s to %s", strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", "))
+	return good("%s to %s", sources, targets)
+}
+
+// stopped is the result when the security groups of a side do not let traffic with the
+// other side pass, or nil.
+func (p port) stopped(direction string, here, there side, said string) *result {
+	remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d --source-group %s",
+		direction, here.groups[0].ID, p.protocol, p.number, there.groups[0].ID)
+	switch lets(here.groups, direction == "egress", p, ids(there.groups), there.networks) {
+	case shut:
+		return bad(remedy, "%s (%s)", said, p.protocol)
+	case unclear:
+		return maybe(remedy, "%s (%s), unless one of their prefix lists allows it", said, p.protocol)
+	}
+	return nil
 }
 
 // DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) *result {
-	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53},
-		port{"tcp", 10250})
+	ports := []port{{"udp", 53}, {"tcp", 53}, {"tcp", 10250}}
+	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), ports...)
 }
 
 func (f *facts) windows() bool {

@@ -137,14 +137,10 @@ func checkTrust(f *facts, role *awsapi.Role) *result {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
 	services := ec2Services(partition(role.ARN))
-	lets, denied := false, false
-	for _, s := range p.Statement {
-		if s.About("sts:AssumeRole") && s.Principal.Is(services...) {
-			denied = denied || s.Effect == "Deny"
-			lets = lets || s.Effect == "Allow"
-		}
-	}
-	if lets && !denied {
+	missing, denied := p.Missing([]string{"sts:AssumeRole"}, func(s clustersetup.Statement) bool {
+		return s.Principal.Is(services...)
+	})
+	if len(missing) == 0 && !denied {
 		return good("%s trusts %s", role.Name, services[0])
 	}
 	return f.untrusted(role, denied)

@@ -49,7 +49,7 @@ func (f *facts) serviceName(service string) string {
 // (https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html).
 func (f *facts) services() []service {
 	arn := "arn:" + f.partition() + ":"
-	image := arn + "ecr:" + f.region() + ":602401143452:repository/eks/pause"
+	image := f.arn("ecr", eksRegistry, "repository/eks/pause")
 	list := []service{
 		{name: "ec2", calls: []call{{"ec2:DescribeInstances", "*"}}},
 		{name: "ecr.api", calls: []call{{"ecr:GetAuthorizationToken", "*"}}},
@@ -67,7 +67,7 @@ func (f *facts) services() []service {
 	case !complete:
 		list = append(list, service{name: "eks", calls: describe})
 	}
-	if slices.ContainsFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == "eks-pod-identity-agent" }) {
+	if f.addon(podIdentityAgent) != nil {
 		list = append(list, service{name: "eks-auth", maybe: "for pods with EKS Pod Identity"})
 	}
 	return list
@@ -277,7 +277,7 @@ func (f *facts) domain() string {
 func (f *facts) names() []string {
 	domain := f.domain()
 	hosts := map[string]string{
-		"ec2": "ec2." + domain, "ecr.api": "api.ecr." + domain, "ecr.dkr": "602401143452.dkr.ecr." + domain,
+		"ec2": "ec2." + domain, "ecr.api": "api.ecr." + domain, "ecr.dkr": eksRegistry + ".dkr.ecr." + domain,
 		"sts": "sts." + domain, "eks": "eks." + domain,
 		"s3": "prod-" + f.region() + "-starport-layer-bucket.s3." + domain,
 	}
