@@ -242,7 +242,7 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 		}
 	}
 	for _, n := range f.nats.value {
-		if verdict, _ := leads(n); verdict == OK && n.VPC == s.VPC {
+		if verdict, _ := leads(n); verdict == OK && n.VPC == s.VPC && n.ID != r.Via {
 			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s",
 				s.Table, cidrBlock(r.To), r.To, n.ID)
 		}

@@ -68,8 +68,14 @@ func networkWorlds() []scene {
 			w.NAT("nat-2", "subnet-2")
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
 		}, "FAIL egress", "nat-2, whose subnet subnet-2 routes to nat-1 instead of an internet gateway", ""},
-		{nated, "the public subnet lost its route", of(instance), func(w *aws.World) { w.Route("rtb-public", "0.0.0.0/0") },
-			"FAIL egress", "whose subnet subnet-3 has no route to an internet gateway", ""},
+		{nated, "the NAT gateway's subnet has no route", of(instance), func(w *aws.World) {
+			subnet := w.Do("ec2:CreateSubnet", "VpcId", "vpc-1", "CidrBlock", "10.0.4.0/24", "AvailabilityZone", "eu-west-1a")
+			w.Name("subnet-4", subnet, `<subnetId>(.*?)<`)
+			w.Name("rtb-4", w.Do("ec2:CreateRouteTable", "VpcId", "vpc-1"), `<routeTableId>(.*?)<`)
+			w.Do("ec2:AssociateRouteTable", "RouteTableId", "rtb-4", "SubnetId", "subnet-4")
+			w.NAT("nat-2", "subnet-4")
+			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
+		}, "FAIL egress", "whose subnet subnet-4 has no route to an internet gateway", ""},
 		{nated, "a private NAT gateway", of(instance), func(w *aws.World) {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")

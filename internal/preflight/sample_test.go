@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,7 +107,10 @@ func templated() *facts {
 	l := &f.launch.value
 	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
 	l.Subnet, l.PublicAddress, l.IPv6Address, l.HopLimit = "", nil, nil, 0
-	l.AllTags, l.Metadata = tagging("instance", "kubernetes.io/cluster/my-cluster", "owned"), map[string]any{"HttpTokens": "required"}
+	l.AllTags = []types.LaunchTemplateTagSpecification{{ResourceType: "instance", Tags: []types.Tag{
+		{Key: aws.String("kubernetes.io/cluster/my-cluster"), Value: aws.String("owned")},
+	}}}
+	l.Metadata = map[string]any{"HttpTokens": "required"}
 	l.State, f.health, f.keys = "", fact[awsapi.Health]{absent: true}, fact[[]awsapi.Key]{}
 	f.offerings = known([]string{"eu-west-1a", "eu-west-1b"})
 	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
@@ -114,11 +118,6 @@ func templated() *facts {
 	f.freePlan = known(false)
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
-}
-
-// tagging are the tags of a launch template for one kind of resource.
-func tagging(kind types.ResourceType, key, value string) []types.LaunchTemplateTagSpecification {
-	return []types.LaunchTemplateTagSpecification{{ResourceType: kind, Tags: []types.Tag{{Key: &key, Value: &value}}}}
 }
 
 // lacking is what a simulation returns when a role lacks actions on all resources.
@@ -147,24 +146,6 @@ func openACL(id, subnet string) awsapi.ACL {
 		}
 	}
 	return acl
-}
-
-func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
-func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
-
-func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
-func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
-func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
-
-func addon(f *facts, name string) *awsapi.Addon {
-	return &f.addons.value[slices.IndexFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == name })]
-}
-
-// clusterGroup changes the cluster's security group, which both sides have.
-func clusterGroup(f *facts, change func(*awsapi.SecurityGroup)) {
-	for _, groups := range [][]awsapi.SecurityGroup{f.nodeGroups.value, f.planeGroups.value} {
-		change(&groups[slices.IndexFunc(groups, func(g awsapi.SecurityGroup) bool { return g.ID == "sg-cluster" })])
-	}
 }
 
 // say sets the user data of the launch.

@@ -259,10 +259,10 @@ func any443(groups []awsapi.SecurityGroup, egress bool, is func(awsapi.Rule) boo
 
 // hidingZone is a private hosted zone that hides public records of AWS.
 type hidingZone struct {
-	zone awsapi.Zone
-	// lost are the names that nodes need and that the zone has no record for. own
-	// are the names with a record. unread are those in a zone of another account.
-	lost, own, unread []string
+	Zone awsapi.Zone
+	// Lost are the names that nodes need and that the zone has no record for. Own
+	// are the names with a record. Unread are those in a zone of another account.
+	Lost, Own, Unread []string
 }
 
 // domain is the domain of the region's services.
@@ -322,17 +322,17 @@ func (f *facts) readZones(ctx context.Context, a *awsapi.AWS) fact[[]hidingZone]
 				return fact[[]hidingZone]{err: err}
 			}
 		}
-		i := slices.IndexFunc(found, func(h hidingZone) bool { return h.zone.ID == zone.ID })
+		i := slices.IndexFunc(found, func(h hidingZone) bool { return h.Zone.ID == zone.ID })
 		if i < 0 {
-			i, found = len(found), append(found, hidingZone{zone: zone})
+			i, found = len(found), append(found, hidingZone{Zone: zone})
 		}
 		switch {
 		case there:
-			found[i].own = append(found[i].own, name)
+			found[i].Own = append(found[i].Own, name)
 		case foreign:
-			found[i].unread = append(found[i].unread, name)
+			found[i].Unread = append(found[i].Unread, name)
 		default:
-			found[i].lost = append(found[i].lost, name)
+			found[i].Lost = append(found[i].Lost, name)
 		}
 	}
 	return fact[[]hidingZone]{value: found}
@@ -360,23 +360,23 @@ func checkZones(f *facts) *result {
 	}
 	var own []string
 	for _, h := range f.hiding.value {
-		if len(h.lost) > 0 {
-			return bad("aws route53 list-resource-record-sets --hosted-zone-id "+h.zone.ID,
+		if len(h.Lost) > 0 {
+			return bad("aws route53 list-resource-record-sets --hosted-zone-id "+h.Zone.ID,
 				"the private hosted zone %s (%s) of %s hides %s and has no record for this name: add records, or "+
 					"disassociate the zone from the VPC",
-				h.zone.Name, h.zone.ID, f.cluster.value.VPC, strings.Join(h.lost, ", "))
+				h.Zone.Name, h.Zone.ID, f.cluster.value.VPC, strings.Join(h.Lost, ", "))
 		}
-		own = append(own, fmt.Sprintf("%s has records of its own for %s", h.zone.Name,
-			strings.Join(append(h.own, h.unread...), ", ")))
+		own = append(own, fmt.Sprintf("%s has records of its own for %s", h.Zone.Name,
+			strings.Join(append(h.Own, h.Unread...), ", ")))
 	}
 	for _, h := range f.hiding.value {
 		// A zone for one service usually leads to an endpoint in another VPC.
-		if len(h.unread) > 0 && h.zone.Name != h.unread[0] && !strings.HasSuffix(h.zone.Name, "."+f.domain()) {
+		if len(h.Unread) > 0 && h.Zone.Name != h.Unread[0] && !strings.HasSuffix(h.Zone.Name, "."+f.domain()) {
 			return maybe("aws route53 list-hosted-zones-by-vpc --vpc-id "+f.cluster.value.VPC+" --vpc-region "+
 				f.region(),
 				"the private hosted zone %s (%s) of the account %s hides %s: its owner must check that the zone has "+
 					"records for this name",
-				h.zone.Name, h.zone.ID, h.zone.Account, strings.Join(h.unread, ", "))
+				h.Zone.Name, h.Zone.ID, h.Zone.Account, strings.Join(h.Unread, ", "))
 		}
 	}
 	if len(own) > 0 {
