@@ -45,7 +45,9 @@ type dataCase struct {
 // Each check fails in its cases, and passes without the change.
 func TestEachCheckFailsAndPasses(t *testing.T) {
 	starts := map[string]func() *facts{
-		"": sample, "template": templated, "ipv6": sample6, "eksImage": eksImage, "class": func() *facts { return classed(t) },
+		"": sample, "template": templated, "ipv6": sample6, "eksImage": eksImage, "class": func() *facts {
+			return classed(t)
+		},
 	}
 	var cases []dataCase
 	d := yaml.NewDecoder(strings.NewReader(testkit.Content(t, casesFile)))

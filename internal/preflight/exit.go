@@ -117,37 +117,28 @@ func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
 	return e
 }
 
+// gateway is a kind of target behind which preflight cannot see.
+type gateway struct {
+	// Prefix begins the target's ID.
+	Prefix string `yaml:"prefix"`
+	Is     string `yaml:"is"`
+	// Check is what a person must check, and Command shows it.
+	Check   string `yaml:"check"`
+	Command string `yaml:"command"`
+}
+
 // elsewhere is the result for a target behind which preflight cannot see.
 func elsewhere(s awsapi.Subnet, r awsapi.Route) *result {
-	what, check, command := "another gateway", "the way behind the gateway",
-		"aws ec2 describe-route-tables --route-table-ids "+s.Table
-	for _, known := range [][4]string{
-		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it",
-			"aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
-		{"vgw-", "a VPN or Direct Connect", "the other network's way to AWS's services",
-			"aws ec2 describe-vpn-connections --filters Name=vpn-gateway-id,Values="},
-		{"pcx-", "a peering connection, and another VPC's gateways do not serve peers",
-			"the proxy or appliance behind the connection",
-			"aws ec2 describe-vpc-peering-connections --vpc-peering-connection-ids "},
-		{"eni-", "the network interface of an appliance", "that the appliance runs, translates addresses and has no " +
-			"source/destination check",
-			"aws ec2 describe-network-interfaces --query " +
-				"NetworkInterfaces[].[Status,SourceDestCheck,Attachment.InstanceId] --network-interface-ids "},
-		{"i-", "an instance", "that the instance runs, translates addresses and has no source/destination check",
-			"aws ec2 describe-instances --instance-ids "},
-		{"vpce-", "the endpoint of a Gateway Load Balancer", "the firewall behind the load balancer",
-			"aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "},
-		{"lgw-", "the local gateway of an Outpost", "the local network's way to AWS's services",
-			"aws ec2 describe-local-gateways --local-gateway-ids "},
-		{"cagw-", "a carrier gateway", "that the instances get a carrier address",
-			"aws ec2 describe-carrier-gateways --carrier-gateway-ids "},
-	} {
-		if strings.HasPrefix(r.Via, known[0]) {
-			what, check, command = known[1], known[2], known[3]+r.Via
-		}
+	g := gateway{Is: "another gateway", Check: "the way behind the gateway"}
+	command := "aws ec2 describe-route-tables --route-table-ids " + s.Table
+	if i := slices.IndexFunc(texts().Gateways, func(g gateway) bool {
+		return strings.HasPrefix(r.Via, g.Prefix)
+	}); i >= 0 {
+		g = texts().Gateways[i]
+		command = strings.TrimSuffix(g.Command, "ID") + r.Via
 	}
 	return maybe(command, "routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s",
-		r.Via, what, check)
+		r.Via, g.Is, g.Check)
 }
 
 // throughNAT is the result for a route to a NAT gateway, with the gateway's addresses.

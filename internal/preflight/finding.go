@@ -188,20 +188,26 @@ type Check struct {
 //go:embed checks.yaml
 var checksFile []byte
 
+// texts are the tables of checks.yaml.
+var texts = sync.OnceValue(func() (t struct {
+	Checks     []Check           `yaml:"checks"`
+	Gateways   []gateway         `yaml:"gateways"`
+	Reasons    map[string]string `yaml:"reasons"`
+	EntryUsers map[string]string `yaml:"entryUsers"`
+}) {
+	if _, err := strictjson.ReadYAML("checks.yaml", checksFile, &t); err != nil {
+		panic(err) // the tables are ours
+	}
+	return t
+})
+
 // Table lists the checks in the order in which a node depends on them.
 var Table = sync.OnceValue(func() []Check {
-	var table struct {
-		Checks []Check `yaml:"checks"`
+	all, checks := looks(), texts().Checks
+	for i := range checks {
+		checks[i].look = all[checks[i].ID]
 	}
-	if _, err := strictjson.ReadYAML("checks.yaml", checksFile, &table); err != nil {
-		panic(err) // the table is ours
-	}
-	all := looks()
-	for i := range table.Checks {
-		c := &table.Checks[i]
-		c.look = all[c.ID]
-	}
-	return table.Checks
+	return checks
 })
 
 // looks are the functions of the checks.

@@ -168,19 +168,7 @@ func (f *facts) username() string {
 
 // entryUsers says which nodes or users need an access entry of a type.
 func entryUsers(kind string) string {
-	known := map[string]string{
-		"EC2":            "EKS Auto Mode's nodes join with it",
-		"EC2_LINUX":      "Linux nodes join with it",
-		"EC2_WINDOWS":    "Windows nodes join with it",
-		"FARGATE_LINUX":  "Fargate profiles run pods with it",
-		"HYBRID_LINUX":   "hybrid nodes outside AWS join with it",
-		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join with it",
-		"STANDARD":       "people or programs sign in with it",
-	}
-	if users := known[kind]; users != "" {
-		return users
-	}
-	return "another user may need it"
+	return cmp.Or(texts().EntryUsers[kind], "another user may need it")
 }
 
 func checkAccess(f *facts, role *awsapi.Role) *result {

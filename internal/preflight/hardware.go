@@ -163,15 +163,7 @@ func reason(said string) string {
 	if said == "" {
 		return ""
 	}
-	for code, means := range map[string]string{
-		"Client.InternalError":                "EC2 may not use the KMS key of a disk",
-		"Client.InvalidSnapshot.NotFound":     "the snapshot of a disk was deleted",
-		"Client.VolumeLimitExceeded":          "the account's limit of EBS volumes is reached",
-		"Server.InsufficientInstanceCapacity": "the zone has no capacity for the instance type",
-		"Server.SpotInstanceTermination":      "EC2 needed the Spot capacity",
-		"Client.InstanceInitiatedShutdown":    "the instance shut itself down",
-		"Server.InternalError":                "the host failed",
-	} {
+	for code, means := range texts().Reasons {
 		if strings.HasPrefix(said, code) {
 			return fmt.Sprintf(" (%s: %s)", said, means)
 		}

@@ -14,7 +14,8 @@ import (
 // What follows from the end of an instance is one finding.
 func TestAnEndedInstanceIsOneFinding(t *testing.T) {
 	ended := func(f *facts) {
-		f.launch = fact[awsapi.Launch]{err: &awsapi.EndedError{Doing: "describing the instance i-1", State: "terminated", Reason: "Client.InternalError: Client error on launch"}}
+		f.launch = fact[awsapi.Launch]{err: &awsapi.EndedError{Doing: "describing the instance i-1",
+			State: "terminated", Reason: "Client.InternalError: Client error on launch"}}
 		f.image.err, f.profile.err, f.types.err, f.userData.err = f.launch.err, f.launch.err, f.launch.err, f.launch.err
 	}
 	f := sample()
@@ -30,8 +31,10 @@ const (
 	foreignKey = "arn:aws:kms:eu-west-1:666666666666:key/1"
 	scaling    = "arn:aws:iam::123456789012:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 	rootOnly   = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"kms:*","Resource":"*"}]}`
-	documented = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":["` + scaling + `"]},"Action":["kms:Encrypt","kms:Decrypt","kms:ReEncrypt*","kms:GenerateDataKey*","kms:DescribeKey"],"Resource":"*"},` +
-		`{"Effect":"Allow","Principal":{"AWS":["` + scaling + `"]},"Action":["kms:CreateGrant"],"Resource":"*","Condition":{"Bool":{"kms:GrantIsForAWSResource":true}}}]}`
+	documented = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":["` + scaling +
+		`"]},"Action":["kms:Encrypt","kms:Decrypt","kms:ReEncrypt*","kms:GenerateDataKey*","kms:DescribeKey"],"Resource":"*"},` +
+		`{"Effect":"Allow","Principal":{"AWS":["` + scaling +
+		`"]},"Action":["kms:CreateGrant"],"Resource":"*","Condition":{"Bool":{"kms:GrantIsForAWSResource":true}}}]}`
 )
 
 func TestADenialOfAKeyPolicyWins(t *testing.T) {
@@ -42,7 +45,8 @@ func TestADenialOfAKeyPolicyWins(t *testing.T) {
 	assert.True(t, !allowed && sure)
 	_, sure = allows(strings.Replace(documented, "kms:GrantIsForAWSResource", "aws:SourceVpc", 1), scaling)
 	assert.False(t, sure)
-	for _, other := range []string{`{"Effect":"Deny","Principal":"*","Action":"kms:CreateGrant"}`, `{"Principal":"*","Action":"kms:Decrypt"}`} {
+	for _, other := range []string{`{"Effect":"Deny","Principal":"*","Action":"kms:CreateGrant"}`,
+		`{"Principal":"*","Action":"kms:Decrypt"}`} {
 		for _, policy := range []string{allow + "," + other, other + "," + allow} {
 			allowed, _ := allows(`{"Statement":[`+policy+`]}`, scaling)
 			assert.False(t, allowed, policy)
@@ -69,9 +73,11 @@ func FuzzKeyPolicy(f *testing.F) {
 // write.
 func FuzzEndpointPolicy(f *testing.F) {
 	for _, seed := range []string{
-		fullAccess, `{}`, `{"Statement":null}`, `{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}}`,
+		fullAccess, `{}`, `{"Statement":null}`,
+		`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}}`,
 		`{"Statement":[{"Effect":"Deny","Principal":{"AWS":["*"]},"NotAction":"s3:Get?bject","NotResource":["arn:*"],"Condition":{"Bool":{"a":"b"}}}]}`,
-		`{"statement":[{"effect":"Allow","principal":{"Service":"x"},"action":["*"],"resource":"*"}]}`, `{"Statement":[null,1]}`, `[]`,
+		`{"statement":[{"effect":"Allow","principal":{"Service":"x"},"action":["*"],"resource":"*"}]}`,
+		`{"Statement":[null,1]}`, `[]`,
 	} {
 		f.Add(seed, "s3:GetObject", "arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer")
 		f.Add(seed, "ec2:DescribeInstances", "*")
@@ -83,7 +89,8 @@ func FuzzEndpointPolicy(f *testing.F) {
 		}
 		c := call{action, resource}
 		said, denied := about(before, c)
-		written, err := clustersetup.Extended(text, map[string]any{"Effect": "Allow", "Principal": "*", "Action": action, "Resource": resource})
+		written, err := clustersetup.Extended(text, map[string]any{"Effect": "Allow", "Principal": "*",
+			"Action": action, "Resource": resource})
 		if err != nil || said != refused || denied {
 			return
 		}

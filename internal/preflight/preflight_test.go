@@ -35,10 +35,12 @@ func endpoints() []awsapi.Endpoint {
 	for i, service := range []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} {
 		e := awsapi.Endpoint{
 			ID: fmt.Sprintf("vpce-%d", i), Service: "com.amazonaws.eu-west-1." + service, State: "available",
-			PrivateDNS: true, Interface: true, Policy: fullAccess, Subnets: []string{"subnet-1"}, Groups: []string{"sg-cluster"},
+			PrivateDNS: true, Interface: true, Policy: fullAccess, Subnets: []string{"subnet-1"},
+			Groups: []string{"sg-cluster"},
 		}
 		if service == "s3" {
-			e.Interface, e.PrivateDNS, e.Subnets, e.Groups, e.Tables = false, false, nil, nil, []string{"rtb-1", "rtb-main"}
+			e.Interface, e.PrivateDNS, e.Subnets, e.Groups, e.Tables = false, false, nil, nil,
+				[]string{"rtb-1", "rtb-main"}
 		}
 		list = append(list, e)
 	}
