@@ -21,8 +21,8 @@ func Groups(windows bool) []string {
 	return groups
 }
 
-// mapped is the role's ARN without a path, as the authenticator compares it.
-func (n Node) mapped() string {
+// Mapped is the role's ARN without a path, as the authenticator compares it.
+func (n Node) Mapped() string {
 	partition, account, name := n.role()
 	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, account, name)
 }
@@ -46,7 +46,7 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	var own *yaml.Node
 	for _, one := range list.Content {
 		switch arn := value(one, "rolearn"); {
-		case strings.EqualFold(arn, n.mapped()):
+		case strings.EqualFold(arn, n.Mapped()):
 			own = one // the authenticator uses the last entry
 		case strings.EqualFold(arn, n.Role):
 			notes = append(notes,
@@ -62,7 +62,7 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other "+
 			"users may need the entry, "+
 			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n "+
-			"kube-system`", own.Line, n.mapped(), said, Username)
+			"kube-system`", own.Line, n.Mapped(), said, Username)
 	}
 	missing := slices.DeleteFunc(Groups(n.Windows), func(g string) bool {
 		groups := find(own, "groups")
@@ -78,7 +78,7 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 }
 
 func (n Node) entry(indent string) string {
-	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + Username + "\n" + indent +
+	text := indent + "- rolearn: " + n.Mapped() + "\n" + indent + "  username: " + Username + "\n" + indent +
 		"  groups:\n"
 	for _, g := range Groups(n.Windows) {
 		text += indent + "    - " + g + "\n"
@@ -92,7 +92,7 @@ func (n Node) added(old string, list *yaml.Node) (string, error) {
 		end := endLine(old)
 		edits = []edit{{len(old), end[len(old):] + n.entry(strings.Repeat(" ", list.Column-1))}}
 	} else {
-		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), Username,
+		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.Mapped(), Username,
 			strings.Join(Groups(n.Windows), `", "`))
 		flow = strings.ReplaceAll(flow, `\"`, `"`)
 		// The last bracket may be in a comment after the list.

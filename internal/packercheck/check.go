@@ -8,6 +8,7 @@
 package packercheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,10 +63,7 @@ func Check(files []File) ([]Finding, error) {
 	}
 	c.reports()
 	slices.SortStableFunc(c.list, func(a, b Finding) int {
-		if byFile := strings.Compare(a.File, b.File); byFile != 0 {
-			return byFile
-		}
-		return a.Line - b.Line
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
 	return slices.Compact(c.list), nil
 }

@@ -60,6 +60,22 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 	return read(before.value)
 }
 
+// all reads a value for each of a list.
+func all[T, O any](list []O, read func(O) (T, error)) fact[[]T] {
+	var f fact[[]T]
+	for _, from := range list {
+		one, err := read(from)
+		if err != nil {
+			return fact[[]T]{err: err}
+		}
+		f.value = append(f.value, one)
+	}
+	return f
+}
+
+// unique are the different texts of a list, in order.
+func unique(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+
 type facts struct {
 	target        Target
 	now           time.Time
@@ -188,8 +204,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 			return fact[[]awsapi.ACL]{err: f.planeSubnets.err}
 		}
 		ids := show.Each(slices.Concat(nodes, f.planeSubnets.value), func(s awsapi.Subnet) string { return s.ID })
-		slices.Sort(ids)
-		return learn(a.ACLs(ctx, slices.Compact(ids)))
+		return learn(a.ACLs(ctx, unique(ids)))
 	})
 	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
 		return f.securityGroupsOf(ctx, a, l)

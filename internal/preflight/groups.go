@@ -206,9 +206,9 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 		return f.unseen(err)
 	}
 	if !slices.ContainsFunc(lines, func(l clustersetup.MappedRole) bool {
-		return strings.EqualFold(l.ARN, pathless(role.ARN))
+		return strings.EqualFold(l.ARN, mapped(role))
 	}) {
-		return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
+		return bad(f.merge(role.ARN), "aws-auth has no line for %s", mapped(role))
 	}
 	return good("by aws-auth")
 }
@@ -249,7 +249,7 @@ func checkAWSAuth(f *facts) *result {
 		return f.unseen(err)
 	}
 	for _, l := range slices.Backward(lines) { // the authenticator uses the last match
-		if strings.EqualFold(l.ARN, pathless(role.ARN)) {
+		if strings.EqualFold(l.ARN, mapped(role)) {
 			return f.line(l, role.ARN)
 		}
 	}
@@ -262,7 +262,7 @@ func checkAWSAuth(f *facts) *result {
 			return bad(f.merge(role.ARN), "%s is an instance profile; the line needs the role's ARN", l.ARN)
 		}
 	}
-	return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
+	return bad(f.merge(role.ARN), "aws-auth has no line for %s", mapped(role))
 }
 
 // line checks the node role's line.
@@ -280,11 +280,5 @@ func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	return good("%s is a node", l.ARN)
 }
 
-// pathless is a role's ARN without its path, as the authenticator compares it.
-func pathless(arn string) string {
-	before, path, found := strings.Cut(arn, ":role/")
-	if !found {
-		return arn
-	}
-	return before + ":role/" + path[strings.LastIndex(path, "/")+1:]
-}
+// mapped is a role's ARN as aws-auth has it.
+func mapped(role *awsapi.Role) string { return clustersetup.Node{Role: role.ARN}.Mapped() }

@@ -26,19 +26,11 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.OfferingZones(ctx, f.typeNames(), f.zones()))
 	})
-	f.quotas = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Quota] {
-		if f.target.Instance != "" || len(all) == 0 || f.group.value.Capacity == "SPOT" {
+	f.quotas = after(f.types, func(types []awsapi.InstanceType) fact[[]awsapi.Quota] {
+		if f.target.Instance != "" || len(types) == 0 || f.group.value.Capacity == "SPOT" {
 			return fact[[]awsapi.Quota]{absent: true}
 		}
-		var list []awsapi.Quota
-		for _, t := range all {
-			q, err := a.VCPUQuota(ctx, t.Name)
-			if err != nil {
-				return fact[[]awsapi.Quota]{err: err}
-			}
-			list = append(list, q)
-		}
-		return fact[[]awsapi.Quota]{value: list}
+		return all(types, func(t awsapi.InstanceType) (awsapi.Quota, error) { return a.VCPUQuota(ctx, t.Name) })
 	})
 	f.freePlan = after(f.types, func(all []awsapi.InstanceType) fact[bool] {
 		notFree := func(t awsapi.InstanceType) bool { return !t.FreePlan }
@@ -122,9 +114,7 @@ func (f *facts) typeNames() []string {
 }
 
 func (f *facts) zones() []string {
-	zones := show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.Zone })
-	slices.Sort(zones)
-	return slices.Compact(zones)
+	return unique(show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.Zone }))
 }
 
 func checkInstanceState(f *facts) *result {

@@ -30,19 +30,14 @@ func (f *facts) keysOf(ctx context.Context, a *awsapi.AWS) fact[[]awsapi.Key] {
 	if err != nil {
 		return fact[[]awsapi.Key]{err: err}
 	}
-	var keys []awsapi.Key
-	for _, name := range names {
+	return all(names, func(name string) (awsapi.Key, error) {
 		k, err := a.Key(ctx, name, f.account.value)
-		// another account's key
-		if err != nil && strings.HasPrefix(name, "arn:") && awsnames.Split(name).Account != f.account.value {
-			k, err = awsapi.Key{ARN: name, Account: awsnames.Split(name).Account, State: "unknown"}, nil
+		of := awsnames.Split(name).Account
+		if err != nil && strings.HasPrefix(name, "arn:") && of != f.account.value { // another account's key
+			return awsapi.Key{ARN: name, Account: of, State: "unknown"}, nil
 		}
-		if err != nil {
-			return fact[[]awsapi.Key]{err: err}
-		}
-		keys = append(keys, k)
-	}
-	return learn(keys, nil)
+		return k, err
+	})
 }
 
 // keyNames are the names of the keys: those of the image's snapshots, of the
@@ -71,8 +66,7 @@ func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
 	if byDefault != "" && len(names) == 0 {
 		names = append(names, byDefault)
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return unique(names), nil
 }
 
 func checkKeys(f *facts) *result {

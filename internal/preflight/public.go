@@ -109,20 +109,9 @@ func everybodyMay(c awsapi.Cluster) bool {
 // the endpoints.
 func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 	f.nats = after(f.subnets, func(subnets []awsapi.Subnet) fact[[]awsapi.NAT] {
-		var all []awsapi.NAT
-		seen := map[string]bool{}
-		for _, s := range subnets {
-			if seen[s.VPC] {
-				continue
-			}
-			seen[s.VPC] = true
-			some, err := a.NATs(ctx, s.VPC)
-			if err != nil {
-				return fact[[]awsapi.NAT]{err: err}
-			}
-			all = append(all, some...)
-		}
-		return fact[[]awsapi.NAT]{value: all}
+		vpcs := unique(show.Each(subnets, func(s awsapi.Subnet) string { return s.VPC }))
+		some := all(vpcs, func(vpc string) ([]awsapi.NAT, error) { return a.NATs(ctx, vpc) })
+		return learn(slices.Concat(some.value...), some.err)
 	})
 	f.endpointGroups = after(f.vpc, func(v awsapi.VPC) fact[[]awsapi.SecurityGroup] {
 		var ids []string
@@ -132,8 +121,7 @@ func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 		if len(ids) == 0 {
 			return fact[[]awsapi.SecurityGroup]{}
 		}
-		slices.Sort(ids)
-		return learn(a.SecurityGroups(ctx, slices.Compact(ids)))
+		return learn(a.SecurityGroups(ctx, unique(ids)))
 	})
 	f.hiding = f.readZones(ctx, a)
 }

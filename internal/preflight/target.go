@@ -120,7 +120,7 @@ func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) sel
 
 // resolve resolves the terms of a selector, without duplicates and in order.
 func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]string, error)) fact[[]string] {
-	var all, nothing []string
+	var found, nothing []string
 	for i, t := range terms {
 		ids, err := look(t)
 		if err != nil {
@@ -129,17 +129,16 @@ func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]
 		if len(ids) == 0 {
 			nothing = append(nothing, fmt.Sprintf("%s[%d] selects no %s: %s", field, i, kind, words(t)))
 		}
-		all = append(all, ids...)
+		found = append(found, ids...)
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) == 0 {
+	if len(found) == 0 {
 		s.empty = append(s.empty, nothing...)
 		return fact[[]string]{err: errors.New(strings.Join(nothing, "; "))}
 	}
 	s.nothing = append(s.nothing, nothing...)
-	s.found = append(s.found, strings.Join(all, " "))
-	return fact[[]string]{value: all}
+	found = unique(found)
+	s.found = append(s.found, strings.Join(found, " "))
+	return fact[[]string]{value: found}
 }
 
 // selectImages finds the images of a term, as Karpenter does. A parameter names one.
