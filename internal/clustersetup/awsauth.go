@@ -45,7 +45,8 @@ const mostAuth = 4 << 20
 func writeAWSAuth(n Node) (string, error) {
 	mode := n.Found.Cluster.AuthenticationMode
 	if mode == "API" {
-		return "", blocked("the authentication mode of the cluster %s is API, which ignores aws-auth: use access-entry", n.Cluster)
+		return "", blocked("the authentication mode of the cluster %s is API, which ignores aws-auth: use access-entry",
+			n.Cluster)
 	}
 	old := n.AWSAuth
 	if old == nil {
@@ -103,7 +104,8 @@ func (n Node) MergeAuth() string {
 	if n.Windows {
 		flags = " --windows"
 	}
-	return PrintAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
+	return PrintAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role +
+		" --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
 }
 
 // MappedRole is a line of mapRoles.
@@ -130,7 +132,8 @@ func readAuth(text []byte) (*yaml.Node, error) {
 	case len(text) > mostAuth:
 		return nil, fmt.Errorf("the ConfigMap has %d bytes, but Kubernetes stores at most 1 MiB", len(text))
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, errors.New("the input is empty; `" + PrintAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
+		return nil, errors.New("the input is empty; `" + PrintAuth + "` prints it, and a cluster without aws-auth " +
+			"needs no --aws-auth")
 	}
 	var document yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -147,7 +150,8 @@ func readAuth(text []byte) (*yaml.Node, error) {
 	if metadata := find(object, "metadata"); metadata != nil {
 		name, namespace := value(metadata, "name"), value(metadata, "namespace")
 		if name != "" && name != "aws-auth" || namespace != "" && namespace != "kube-system" {
-			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace, PrintAuth)
+			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace,
+				PrintAuth)
 		}
 	}
 	for _, part := range []string{"metadata", "data"} {
@@ -170,7 +174,8 @@ func readAuth(text []byte) (*yaml.Node, error) {
 // checkMapping refuses content that the authenticator could not read: the
 // authenticator would then use no part of the ConfigMap.
 func checkMapping(name string, text *yaml.Node) error {
-	kinds := map[string]yaml.Kind{"mapRoles": yaml.MappingNode, "mapUsers": yaml.MappingNode, "mapAccounts": yaml.ScalarNode}
+	kinds := map[string]yaml.Kind{"mapRoles": yaml.MappingNode, "mapUsers": yaml.MappingNode,
+		"mapAccounts": yaml.ScalarNode}
 	kind, known := kinds[name]
 	if !known {
 		return nil

@@ -136,7 +136,8 @@ func (v Volumes) Validate() error {
 		errs = append(errs, fmt.Errorf("volume-initialization-rate: %d is not a rate from 100 to 300 MiB/s", v.Rate))
 	}
 	if v.Rate != 0 && v.Key != "" {
-		errs = append(errs, errors.New("kms-key: EC2 accepts no key together with a volume initialization rate, because the rate needs the snapshot's ID; copy the AMI with the key"))
+		errs = append(errs, errors.New("kms-key: EC2 accepts no key together with a volume initialization rate, "+
+			"because the rate needs the snapshot's ID; copy the AMI with the key"))
 	}
 	return errors.Join(errs...)
 }
@@ -164,7 +165,8 @@ func (n Node) disks() ([]disk, error) {
 		root := v.Name == image.RootDevice
 		if root {
 			if n.Volumes.Size != 0 && n.Volumes.Size < v.Size {
-				return nil, fmt.Errorf("volume-size: %d is smaller than the root volume of %s, which has %d GiB", n.Volumes.Size, image.ID, v.Size)
+				return nil, fmt.Errorf("volume-size: %d is smaller than the root volume of %s, which has %d GiB",
+					n.Volumes.Size, image.ID, v.Size)
 			}
 			d.size = max(n.Volumes.Size, v.Size)
 			if n.Volumes.Size == 0 {

@@ -57,7 +57,9 @@ func (p *Principal) UnmarshalJSON(text []byte) error {
 
 // Is says whether the principal is one of some services.
 func (p Principal) Is(services ...string) bool {
-	return slices.ContainsFunc(p.Service, func(name string) bool { return name == "*" || slices.Contains(services, name) })
+	return slices.ContainsFunc(p.Service, func(name string) bool {
+		return name == "*" || slices.Contains(services, name)
+	})
 }
 
 // AnyLike says whether a value is like one of IAM's patterns: * is any text, and ? any
@@ -75,14 +77,12 @@ func AnyLike(patterns []string, value string, fold bool) bool {
 
 // Trusts says whether a trust policy lets a service take actions.
 func Trusts(text, service string, actions ...string) bool {
-	var p Document
-	if json.Unmarshal([]byte(text), &p) != nil {
+	var d Document
+	if json.Unmarshal([]byte(text), &d) != nil {
 		return false
 	}
-	about := func(effect, action string) bool {
-		return slices.ContainsFunc(p.Statement, func(s Statement) bool { return s.Effect == effect && s.Principal.Is(service) && s.About(action) })
-	}
-	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
+	missing, denied := d.Missing(actions, func(s Statement) bool { return s.Principal.Is(service) })
+	return len(missing) == 0 && !denied
 }
 
 // maxDocument bounds the JSON of an IAM document in bytes. IAM allows 10,240
@@ -103,7 +103,8 @@ func readDocument(text string) (d Document, err error) {
 func Extended(policy string, statement any) (string, error) {
 	whole := map[string]any{}
 	var statements struct{ Statement OneOrMore[any] }
-	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy), &statements)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy),
+		&statements)); err != nil {
 		return "", err
 	}
 	for name := range whole { // encoding/json reads names in any case
@@ -111,7 +112,9 @@ func Extended(policy string, statement any) (string, error) {
 			delete(whole, name)
 		}
 	}
-	whole["Statement"] = append(slices.DeleteFunc(statements.Statement, func(s any) bool { return s == nil }), statement)
+	whole["Statement"] = append(slices.DeleteFunc(statements.Statement, func(s any) bool {
+		return s == nil
+	}), statement)
 	text, err := json.Marshal(whole)
 	return string(text), err
 }
@@ -128,9 +131,9 @@ func newDocument(statements ...map[string]any) string {
 	return string(text)
 }
 
-// missing returns the actions that no statement allows. Denied says that a statement
+// Missing returns the actions that no statement allows. Denied says that a statement
 // denies one of them. Only statements for which counts is true count.
-func (d Document) missing(actions []string, counts func(Statement) bool) (missing []string, denied bool) {
+func (d Document) Missing(actions []string, counts func(Statement) bool) (missing []string, denied bool) {
 	for _, action := range actions {
 		allowed := false
 		for _, s := range d.Statement {

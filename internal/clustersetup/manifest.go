@@ -58,11 +58,15 @@ func Table() []Manifest {
 		{"role", "the nodes' role, its trust policy and its instance profile; run it with a shell", writeRole},
 		{"policies", "permissions of the nodes' role; run it with a shell", writePolicies},
 		{"cni-role", "a role for the VPC CNI by EKS Pod Identity; run it with a shell", writeCNIRole},
-		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it with a shell", writeAccessEntry},
-		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates or, with --aws-auth, merges, and never replaces", writeAWSAuth},
+		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it " +
+			"with a shell", writeAccessEntry},
+		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which " +
+			"creates or, with --aws-auth, merges, and never replaces", writeAWSAuth},
 		{"vpc-cni", "makes the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
-		{"launch-template", "data for a launch template; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
-		{"nodeclass", "Karpenter's EC2NodeClass for the image; kubectl create -f -, which never replaces", writeNodeClass},
+		{"launch-template", "data for a launch template; aws ec2 create-launch-template --launch-template-name NAME " +
+			"--launch-template-data file://FILE", writeLaunchTemplate},
+		{"nodeclass", "Karpenter's EC2NodeClass for the image; kubectl create -f -, which never replaces",
+			writeNodeClass},
 		{"tags", "the tags that instances need, and subnets of clusters up to 1.18; run it with a shell", writeTags},
 	}
 }
@@ -120,7 +124,8 @@ func writeVPCCNI(n Node) (string, error) {
 	if !n.Windows {
 		return "", ErrNotNeeded
 	}
-	return `kubectl patch configmap amazon-vpc-cni -n kube-system --type merge --patch 'data: {enable-windows-ipam: "true"}' || \
+	return `kubectl patch configmap amazon-vpc-cni -n kube-system --type merge ` +
+		`--patch 'data: {enable-windows-ipam: "true"}' || \
   kubectl create configmap amazon-vpc-cni -n kube-system --from-literal=enable-windows-ipam=true
 `, nil
 }
@@ -135,7 +140,8 @@ func (n Node) tag() string { return "kubernetes.io/cluster/" + n.Cluster }
 func writeTags(n Node) (string, error) {
 	text := fmt.Sprintf("aws ec2 create-tags --resources INSTANCE --tags Key=%s,Value=owned\n", n.tag())
 	if len(n.Subnets) > 0 {
-		text += fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared\n", strings.Join(n.Subnets, " "), n.tag())
+		text += fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared\n",
+			strings.Join(n.Subnets, " "), n.tag())
 	}
 	return text, nil
 }
@@ -151,7 +157,8 @@ func writeLaunchTemplate(n Node) (string, error) {
 	var devices []map[string]any
 	for _, d := range disks {
 		devices = append(devices, map[string]any{"DeviceName": d.device, "Ebs": given(map[string]any{
-			"VolumeSize": d.size, "VolumeType": "gp3", "Encrypted": d.encrypted, "KmsKeyId": d.key, "SnapshotId": d.snapshot,
+			"VolumeSize": d.size, "VolumeType": "gp3", "Encrypted": d.encrypted, "KmsKeyId": d.key,
+			"SnapshotId":               d.snapshot,
 			"VolumeInitializationRate": d.rate, "DeleteOnTermination": true,
 		})})
 	}
@@ -189,29 +196,37 @@ func writeAccessEntry(n Node) (string, error) {
 	kind, there := n.EntryType(), n.Found.Entry
 	var s script
 	create := func() {
-		s.run("aws", "eks", "create-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role, "--type", kind)
+		s.run("aws", "eks", "create-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role, "--type",
+			kind)
 	}
 	switch {
 	case n.Found.Cluster.AuthenticationMode == ConfigMap:
-		return "", blocked("the authentication mode of the cluster %s is CONFIG_MAP, which ignores access entries: use aws-auth, "+
-			"or first `aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone", n.Cluster, n.Cluster)
+		return "", blocked("the authentication mode of the cluster %s is CONFIG_MAP, which ignores access entries: "+
+			"use aws-auth, "+
+			"or first `aws eks update-cluster-config --name %s --access-config "+
+			"authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone", n.Cluster, n.Cluster)
 	case n.foreign() && n.Found.Cluster.AuthenticationMode == "API":
-		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry for such nodes: use a role in the account %s", n.Role, n.Cluster, n.Found.account())
+		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry "+
+			"for such nodes: use a role in the account %s", n.Role, n.Cluster, n.Found.account())
 	case n.foreign():
-		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry for such nodes: use aws-auth, or a role in the account %s",
+		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry "+
+			"for such nodes: use aws-auth, or a role in the account %s",
 			n.Role, n.Cluster, n.Found.account())
 	case there == nil || there.Type == "":
 		create()
 	case there.Type != kind:
-		return "", blocked("the access entry of %s has the type %s, but these nodes need %s: EKS cannot change a type, and others may use the entry, so give these nodes their own role",
+		return "", blocked("the access entry of %s has the type %s, but these nodes need %s: EKS cannot change a "+
+			"type, and others may use the entry, so give these nodes their own role",
 			n.Role, there.Type, kind)
 	case n.Found.Role != nil && n.Found.Role.Name == "":
 		// EKS keeps the ID of the deleted role, so the entry lets no new role in.
-		s.comment("The role does not exist. Its access entry is for a deleted role and would not let a new role of that name in.")
+		s.comment("The role does not exist. Its access entry is for a deleted role and would not let a new role of " +
+			"that name in.")
 		s.run("aws", "eks", "delete-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role)
 		create()
 	case there.Username != "" && there.Username != Username:
-		return "", blocked("the access entry of %s has the username %q, but nodes need %s: others may use the entry, so give these nodes their own role", n.Role, there.Username, Username)
+		return "", blocked("the access entry of %s has the username %q, but nodes need %s: others may use the entry, "+
+			"so give these nodes their own role", n.Role, there.Username, Username)
 	}
 	return s.done("the access entry of %s has the type %s.", n.Role, kind), nil
 }

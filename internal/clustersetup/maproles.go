@@ -21,8 +21,8 @@ func Groups(windows bool) []string {
 	return groups
 }
 
-// mapped is the role's ARN without a path, as the authenticator compares it.
-func (n Node) mapped() string {
+// Mapped is the role's ARN without a path, as the authenticator compares it.
+func (n Node) Mapped() string {
 	partition, account, name := n.role()
 	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, account, name)
 }
@@ -46,10 +46,12 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	var own *yaml.Node
 	for _, one := range list.Content {
 		switch arn := value(one, "rolearn"); {
-		case strings.EqualFold(arn, n.mapped()):
+		case strings.EqualFold(arn, n.Mapped()):
 			own = one // the authenticator uses the last entry
 		case strings.EqualFold(arn, n.Role):
-			notes = append(notes, fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator ignores. The line stays, and an entry without the path is added.", one.Line))
+			notes = append(notes,
+				fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator ignores. The "+
+					"line stays, and an entry without the path is added.", one.Line))
 		}
 	}
 	if own == nil {
@@ -57,8 +59,10 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 		return text, notes, err
 	}
 	if said := value(own, "username"); said != Username {
-		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other users may need the entry, "+
-			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, Username)
+		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other "+
+			"users may need the entry, "+
+			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n "+
+			"kube-system`", own.Line, n.Mapped(), said, Username)
 	}
 	missing := slices.DeleteFunc(Groups(n.Windows), func(g string) bool {
 		groups := find(own, "groups")
@@ -67,13 +71,15 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	if len(missing) == 0 {
 		return old, notes, nil
 	}
-	notes = append(notes, fmt.Sprintf("Line %d of mapRoles has the role already. Its entry also gets %s.", own.Line, strings.Join(missing, ", ")))
+	notes = append(notes, fmt.Sprintf("Line %d of mapRoles has the role already. Its entry also gets %s.", own.Line,
+		strings.Join(missing, ", ")))
 	text, err = completed(old, list, own, missing)
 	return text, notes, err
 }
 
 func (n Node) entry(indent string) string {
-	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + Username + "\n" + indent + "  groups:\n"
+	text := indent + "- rolearn: " + n.Mapped() + "\n" + indent + "  username: " + Username + "\n" + indent +
+		"  groups:\n"
 	for _, g := range Groups(n.Windows) {
 		text += indent + "    - " + g + "\n"
 	}
@@ -86,10 +92,12 @@ func (n Node) added(old string, list *yaml.Node) (string, error) {
 		end := endLine(old)
 		edits = []edit{{len(old), end[len(old):] + n.entry(strings.Repeat(" ", list.Column-1))}}
 	} else {
-		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), Username, strings.Join(Groups(n.Windows), `", "`))
+		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.Mapped(), Username,
+			strings.Join(Groups(n.Windows), `", "`))
 		flow = strings.ReplaceAll(flow, `\"`, `"`)
 		// The last bracket may be in a comment after the list.
-		for at, tries := strings.LastIndex(old, "]"), 0; at >= 0 && tries < 8; at, tries = strings.LastIndex(old[:at], "]"), tries+1 {
+		for at, tries := strings.LastIndex(old, "]"), 0; at >= 0 && tries < 8; at, tries = strings.LastIndex(old[:at],
+			"]"), tries+1 {
 			edits = append(edits, edit{at, ", " + flow}, edit{at, flow})
 		}
 	}

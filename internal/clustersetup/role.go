@@ -12,7 +12,8 @@ import (
 // EC2Service is the principal of EC2 in a partition
 // (https://github.com/eksctl-io/eksctl/blob/main/pkg/apis/eksctl.io/v1alpha5/partitions.go).
 func EC2Service(partition string) string {
-	names := map[string]string{"aws-cn": "ec2.amazonaws.com.cn", "aws-iso": "ec2.c2s.ic.gov", "aws-iso-b": "ec2.sc2s.sgov.gov"}
+	names := map[string]string{"aws-cn": "ec2.amazonaws.com.cn", "aws-iso": "ec2.c2s.ic.gov",
+		"aws-iso-b": "ec2.sc2s.sgov.gov"}
 	if name := names[partition]; name != "" {
 		return name
 	}
@@ -24,9 +25,11 @@ func EC2Service(partition string) string {
 // where the role has none.
 var (
 	RegistryPolicies = []string{
-		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
+		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly",
+		"AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
 	}
-	SessionPolicies = []string{"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM"}
+	SessionPolicies = []string{"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy",
+		"AmazonEC2RoleforSSM"}
 )
 
 // foreign says that the role is in another account than the cluster.
@@ -38,7 +41,8 @@ func (n Node) foreign() bool {
 // inOtherAccount names the account in which a script must run.
 func (n Node) inOtherAccount(s *script) {
 	if _, account, _ := n.role(); n.foreign() {
-		s.comment("The role is in the account %s, and the cluster is in %s. Nothing was read there. Run the commands with credentials of %s.", account, n.Found.account(), account)
+		s.comment("The role is in the account %s, and the cluster is in %s. Nothing was read there. Run the commands "+
+			"with credentials of %s.", account, n.Found.account(), account)
 	}
 }
 
@@ -70,12 +74,13 @@ func (s *script) trust(found *awsapi.Role, name, path, service string, actions .
 	if err != nil {
 		return fmt.Errorf("reading the trust policy of the role %s: %w", name, err)
 	}
-	missing, denied := d.missing(actions, func(one Statement) bool {
+	missing, denied := d.Missing(actions, func(one Statement) bool {
 		return one.Principal.Is(service) || strings.HasPrefix(service, "ec2.") && one.Principal.Is("ec2.amazonaws.com")
 	})
 	switch {
 	case denied:
-		return blocked("the trust policy of the role %s denies %s to %s: see `aws iam get-role --role-name %s`, or use another role", name, strings.Join(actions, " and "), service, name)
+		return blocked("the trust policy of the role %s denies %s to %s: see `aws iam get-role --role-name %s`, or "+
+			"use another role", name, strings.Join(actions, " and "), service, name)
 	case len(missing) == 0:
 		return nil
 	}
@@ -160,7 +165,8 @@ const podIdentity = "pods.eks.amazonaws.com"
 // ec2:DescribeSecurityGroups
 // (https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md).
 var ipv6Actions = []string{
-	"ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeNetworkInterfaces", "ec2:DescribeInstanceTypes",
+	"ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeNetworkInterfaces",
+	"ec2:DescribeInstanceTypes",
 	"ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 }
 
@@ -189,17 +195,21 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	there := n.Found.IPv6Policy
 	if there == nil || *there == "" {
 		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy,
-			"--policy-document", newDocument(allow("Resource", "*", ipv6Actions...), allow("Resource", interfaces, "ec2:CreateTags")))
+			"--policy-document", newDocument(allow("Resource", "*", ipv6Actions...), allow("Resource", interfaces,
+				"ec2:CreateTags")))
 		return nil
 	}
 	d, err := readDocument(*there)
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
-	missing, denied := d.missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool { return true })
+	missing, denied := d.Missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool {
+		return true
+	})
 	switch {
 	case denied:
-		return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy --policy-arn %s`", IPv6Policy, arn)
+		return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy "+
+			"--policy-arn %s`", IPv6Policy, arn)
 	case len(missing) == 0:
 		return nil
 	}
@@ -207,7 +217,8 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	if err != nil {
 		return fmt.Errorf("writing the policy %s: %w", IPv6Policy, err)
 	}
-	s.comment("The policy %s exists without %s. It keeps its statements and gets one for them.", IPv6Policy, strings.Join(missing, ", "))
+	s.comment("The policy %s exists without %s. It keeps its statements and gets one for them.", IPv6Policy,
+		strings.Join(missing, ", "))
 	s.run("aws", "iam", "create-policy-version", "--policy-arn", arn, "--set-as-default", "--policy-document", text)
 	return nil
 }
@@ -228,10 +239,12 @@ func writeCNIRole(n Node) (string, error) {
 	case cni.IRSA != "":
 		return s.done("the add-on vpc-cni has the role %s by its service account. That role stays.", cni.IRSA), nil
 	case n.Found.NoPodIdentity() != "":
-		return "", blocked("EKS Pod Identity does not work here, because %s: use --cni-permissions node", n.Found.NoPodIdentity())
+		return "", blocked("EKS Pod Identity does not work here, because %s: use --cni-permissions node",
+			n.Found.NoPodIdentity())
 	}
 	if n.Found.Cluster.AutoMode && !cni.Addon {
-		s.comment("EKS Auto Mode gives only its own nodes a network. Other nodes need the VPC CNI, such as the add-on vpc-cni.")
+		s.comment("EKS Auto Mode gives only its own nodes a network. Other nodes need the VPC CNI, such as the " +
+			"add-on vpc-cni.")
 	}
 	if !cni.Agent {
 		s.run("aws", "eks", "create-addon", "--cluster-name", n.Cluster, "--addon-name", "eks-pod-identity-agent")
@@ -247,12 +260,15 @@ func writeCNIRole(n Node) (string, error) {
 		return "", err
 	}
 	if !cni.Addon {
-		s.comment("The VPC CNI is no EKS add-on here. If its service account aws-node has the annotation eks.amazonaws.com/role-arn, leave out the next command.")
-		s.run("aws", "eks", "create-pod-identity-association", "--cluster-name", n.Cluster, "--namespace", "kube-system", "--service-account", "aws-node", "--role-arn", role)
+		s.comment("The VPC CNI is no EKS add-on here. If its service account aws-node has the annotation " +
+			"eks.amazonaws.com/role-arn, leave out the next command.")
+		s.run("aws", "eks", "create-pod-identity-association", "--cluster-name", n.Cluster, "--namespace",
+			"kube-system", "--service-account", "aws-node", "--role-arn", role)
 		return s.done(""), nil
 	}
 	// The values are repeated, because an update without them may reset them.
-	words := []string{"aws", "eks", "update-addon", "--cluster-name", n.Cluster, "--addon-name", "vpc-cni", "--resolve-conflicts", "PRESERVE"}
+	words := []string{"aws", "eks", "update-addon", "--cluster-name", n.Cluster, "--addon-name", "vpc-cni",
+		"--resolve-conflicts", "PRESERVE"}
 	if cni.Configuration != "" {
 		words = append(words, "--configuration-values", cni.Configuration)
 	}

@@ -8,6 +8,7 @@
 package packercheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,10 +63,7 @@ func Check(files []File) ([]Finding, error) {
 	}
 	c.reports()
 	slices.SortStableFunc(c.list, func(a, b Finding) int {
-		if byFile := strings.Compare(a.File, b.File); byFile != 0 {
-			return byFile
-		}
-		return a.Line - b.Line
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
 	return slices.Compact(c.list), nil
 }
@@ -76,7 +74,8 @@ type checker struct {
 }
 
 func (c *checker) add(rule string, at hcl.Range, remedy, format string, args ...any) {
-	c.list = append(c.list, Finding{Rule: rule, File: at.Filename, Line: at.Start.Line, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+	c.list = append(c.list, Finding{Rule: rule, File: at.Filename, Line: at.Start.Line,
+		Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func isOurs(p part) bool { return p.kind == provision || p.kind == scrub || p.kind == audit }
@@ -92,13 +91,16 @@ func (c *checker) order(b build, u use) {
 		switch {
 		case !runs || !certain || p.kind == "shell-local" || p.kind == "breakpoint": // these run on the Packer host
 		case p.kind == scrub && scrubbed != nil:
-			c.add("two-scrubs", p.place, "keep the last one", "a scrub runs twice; the first is in line %d", scrubbed.place.Start.Line)
+			c.add("two-scrubs", p.place, "keep the last one", "a scrub runs twice; the first is in line %d",
+				scrubbed.place.Start.Line)
 		case p.kind == scrub:
 			scrubbed = p
 		case p.kind == audit && scrubbed != nil:
-			c.add("audit-after-scrub", p.place, "remove it", "eksnode-scrub in line %d ends with the same audit", scrubbed.place.Start.Line)
+			c.add("audit-after-scrub", p.place, "remove it", "eksnode-scrub in line %d ends with the same audit",
+				scrubbed.place.Start.Line)
 		case scrubbed != nil:
-			c.add("after-scrub", p.place, fmt.Sprintf("move it before eksnode-scrub in line %d", scrubbed.place.Start.Line),
+			c.add("after-scrub", p.place, fmt.Sprintf("move it before eksnode-scrub in line %d",
+				scrubbed.place.Start.Line),
 				"the provisioner %s runs after the scrub, and what it writes is in the image", p.kind)
 		case p.kind == provision && provisioned == nil:
 			provisioned = p
@@ -123,7 +125,8 @@ func (c *checker) source(b build, u use) {
 	}
 	if a := u.field("communicator"); a != nil {
 		if name, _ := word(a); name == "none" {
-			c.add("no-communicator", a.NameRange, "set another communicator, such as ssh", `with communicator = "none" no command runs, and Packer reports success`)
+			c.add("no-communicator", a.NameRange, "set another communicator, such as ssh",
+				`with communicator = "none" no command runs, and Packer reports success`)
 		}
 	}
 	if a := u.field("ssh_pty"); a != nil && isTrue(a) {
@@ -132,9 +135,11 @@ func (c *checker) source(b build, u use) {
 	if a := u.field("shutdown_command"); scrubs && a != nil {
 		if command, _ := word(a); slices.Contains(strings.Fields(command), "sudo") {
 			c.add("shutdown-command", a.NameRange, "power off by a unit, see docs/build.md, \"Power off with qemu\"",
-				"the scrub removes the default user's sudo, so shutdown_command fails and Packer waits until its timeout")
+				"the scrub removes the default user's sudo, so shutdown_command fails and Packer waits until "+
+					"its timeout")
 		}
-	} else if off := u.field("disable_shutdown"); scrubs && u.kind == "qemu" && u.isRead() && (off == nil || !isTrue(off)) {
+	} else if off := u.field("disable_shutdown"); scrubs && u.kind == "qemu" && u.isRead() &&
+		(off == nil || !isTrue(off)) {
 		c.add("shutdown-command", u.base.place, "set shutdown_command, see docs/build.md, \"Power off with qemu\"",
 			"without shutdown_command the builder qemu kills the machine, and the disk may lack what was written last")
 	}
@@ -143,7 +148,8 @@ func (c *checker) source(b build, u use) {
 
 // tags warns about AMIs that `eksnode ami` and `eksnode preflight` do not recognize.
 func (c *checker) tags(u use) {
-	if !u.isRead() || u.base.tagged || u.own.tagged || !slices.Contains([]string{"amazon-ebs", "amazon-ebssurrogate", "amazon-chroot"}, u.kind) {
+	if !u.isRead() || u.base.tagged || u.own.tagged || !slices.Contains([]string{"amazon-ebs", "amazon-ebssurrogate",
+		"amazon-chroot"}, u.kind) {
 		return
 	}
 	at, a := u.base.place, u.field("tags")
@@ -157,7 +163,8 @@ func (c *checker) tags(u use) {
 			return
 		}
 	}
-	c.add("no-tags", at, "set tags = data.eksnode-contents.NAME.tags", "without the tag eksnode:kubernetes-version, `eksnode ami` and `eksnode preflight` do not recognize the AMI")
+	c.add("no-tags", at, "set tags = data.eksnode-contents.NAME.tags",
+		"without the tag eksnode:kubernetes-version, `eksnode ami` and `eksnode preflight` do not recognize the AMI")
 	c.list[len(c.list)-1].Warning = true
 }
 
@@ -175,7 +182,8 @@ func isTrue(a *hcl.Attribute) bool {
 func (c *checker) fields(b build) {
 	for _, p := range b.provisioners {
 		if retries := p.attrs["max_retries"]; isOurs(p) && retries != nil && p.attrs["timeout"] != nil {
-			c.add("retries-with-timeout", retries.NameRange, "remove max_retries or timeout", "after one timeout, Packer gives every retry a time that has already passed")
+			c.add("retries-with-timeout", retries.NameRange, "remove max_retries or timeout",
+				"after one timeout, Packer gives every retry a time that has already passed")
 		}
 	}
 }
@@ -232,7 +240,8 @@ func (c *checker) reports() {
 		for _, earlier := range all[:i] {
 			shared := slices.ContainsFunc(w.uses, func(id string) bool { return slices.Contains(earlier.uses, id) })
 			if w.text == earlier.text && (shared && w.build == earlier.build || !w.split) {
-				c.add("shared-report", w.path.NameRange, remedy, "the report %s is also that of the provisioner %s in %s:%d", w.text, earlier.by.kind,
+				c.add("shared-report", w.path.NameRange, remedy,
+					"the report %s is also that of the provisioner %s in %s:%d", w.text, earlier.by.kind,
 					earlier.by.place.Filename, earlier.by.place.Start.Line)
 				break
 			}

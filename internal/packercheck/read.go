@@ -41,7 +41,8 @@ func bounded(f File) error {
 		}
 	}
 	if nesting > mostNesting {
-		return fmt.Errorf("%s has %d brackets and operators, and at most %d are read; split the file", f.Name, nesting, mostNesting)
+		return fmt.Errorf("%s has %d brackets and operators, and at most %d are read; split the file", f.Name, nesting,
+			mostNesting)
 	}
 	return nil
 }
@@ -136,7 +137,8 @@ func formErrors(wrong hcl.Diagnostics) error {
 	var errs []error
 	for _, d := range wrong {
 		if d.Severity == hcl.DiagError && d.Subject != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %s", d.Subject.Filename, d.Subject.Start.Line, d.Summary, d.Detail))
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %s", d.Subject.Filename, d.Subject.Start.Line, d.Summary,
+				d.Detail))
 		}
 	}
 	return errors.Join(errs...)
@@ -157,7 +159,8 @@ func (t template) readBuild(body hcl.Body) (build, error) {
 	var one build
 	content, _, wrong := body.PartialContent(&hcl.BodySchema{
 		Attributes: attributes("sources").Attributes,
-		Blocks:     blocksOf("source ref", "provisioner type", "post-processor type", "post-processors", "dynamic type").Blocks,
+		Blocks: blocksOf("source ref", "provisioner type", "post-processor type", "post-processors",
+			"dynamic type").Blocks,
 	})
 	if a := content.Attributes["sources"]; a != nil {
 		named, known := words(a.Expr)

@@ -18,8 +18,9 @@ import (
 )
 
 // secretNames match the names of fields and variables whose literal values are hidden.
-var secretNames = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|credential|bearer|cookie|(^|[_-])(token|pwd|auth|` +
-	`psk|pin)\b|(private|access|api|auth|license|activation|encryption|signing|deploy)[_-]?key|connection_string|webhook`)
+var secretNames = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|credential|bearer|cookie|` +
+	`(^|[_-])(token|pwd|auth|psk|pin)\b|connection_string|webhook|` +
+	`(private|access|api|auth|license|activation|encryption|signing|deploy)[_-]?key`)
 
 // hidden stands where a secret was.
 const hidden = `"REDACTED"`
@@ -56,7 +57,8 @@ func Record(paths []string) (map[string]string, error) {
 // elsewhere, and strings with a form of a secret. References stay.
 func Redacted(f File) (string, error) {
 	if !strings.HasSuffix(f.Name, ".pkr.hcl") {
-		return "", fmt.Errorf("%s is not a template whose name ends in .pkr.hcl; files with the values of variables are not recorded", f.Name)
+		return "", fmt.Errorf("%s is not a template whose name ends in .pkr.hcl; files with the values of variables "+
+			"are not recorded", f.Name)
 	}
 	if err := bounded(f); err != nil {
 		return "", err
@@ -158,7 +160,9 @@ func (r *redaction) formed(n hclsyntax.Node) hcl.Diagnostics {
 	for _, p := range places {
 		text := strings.ReplaceAll(string(p.SliceBytes(r.text)), `\"`, `"`)
 		if slices.ContainsFunc(r.known, func(k *regexp.Regexp) bool { return k.MatchString(text) }) ||
-			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool { return p.Re != nil && p.Re().MatchString(text) }) {
+			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool {
+				return p.Re != nil && p.Re().MatchString(text)
+			}) {
 			r.ranges = append(r.ranges, p)
 		}
 	}

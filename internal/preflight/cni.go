@@ -82,14 +82,13 @@ func (f *facts) issuer() string { return strings.TrimPrefix(f.cluster.value.Issu
 
 // provider is the ARN of the cluster's OpenID Connect provider in IAM.
 func (f *facts) provider() string {
-	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", f.partition(), awsnames.Split(f.cluster.value.ARN).Account, f.issuer())
+	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", f.partition(), awsnames.Split(f.cluster.value.ARN).Account,
+		f.issuer())
 }
 
 func checkPolicyCNI(f *facts) *result {
 	c := f.cni.value
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.cni.err != nil && c.by != "" && awsapi.IsNotFound(f.cni.err):
 		return bad(f.newCNIRole(c), "the VPC CNI's role %s (%s) does not exist: %v", c.arn, c.by, f.cni.err)
 	case f.cni.err != nil:
@@ -97,7 +96,8 @@ func checkPolicyCNI(f *facts) *result {
 	case c.by == "":
 		return f.cniOnNode()
 	case c.role == nil:
-		return maybe("aws sts get-caller-identity", "the VPC CNI uses the role %s (%s) of another account, which preflight cannot read", c.arn, c.by)
+		return maybe("aws sts get-caller-identity", "the VPC CNI uses the role %s (%s) of another account, which "+
+			"preflight cannot read", c.arn, c.by)
 	}
 	trust := f.webTrust // the fault that keeps the VPC CNI from assuming its role
 	if c.by == podIdentity {
@@ -136,7 +136,8 @@ func (f *facts) cniOnNode() *result {
 	}
 	r := f.judge(f.cniGrant(role, f.simulated, otherwise))
 	if f.cluster.value.IPFamily == "ipv6" && strings.HasPrefix(r.remedy, "aws iam attach-role-policy ") {
-		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only cni-role | sh", f.target.Cluster, role.ARN)
+		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only cni-role | sh", f.target.Cluster,
+			role.ARN)
 	}
 	return r
 }
@@ -144,9 +145,11 @@ func (f *facts) cniOnNode() *result {
 // newCNIRole is the command that shows where the role is set.
 func (f *facts) newCNIRole(c cni) string {
 	if c.by == irsa {
-		return fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name vpc-cni --query addon.serviceAccountRoleArn", f.target.Cluster)
+		return fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name vpc-cni --query "+
+			"addon.serviceAccountRoleArn", f.target.Cluster)
 	}
-	return fmt.Sprintf("aws eks list-pod-identity-associations --cluster-name %s --namespace kube-system --service-account aws-node", f.target.Cluster)
+	return fmt.Sprintf("aws eks list-pod-identity-associations --cluster-name %s --namespace kube-system "+
+		"--service-account aws-node", f.target.Cluster)
 }
 
 func (f *facts) podTrust(c cni) *result {
@@ -155,16 +158,19 @@ func (f *facts) podTrust(c cni) *result {
 	case f.addons.err != nil:
 		return f.unseen(f.addons.err)
 	case agent == nil:
-		return maybe(fmt.Sprintf("aws eks create-addon --cluster-name %s --addon-name %s", f.target.Cluster, podIdentityAgent),
-			"the VPC CNI has the role %s by pod identity, but EKS does not manage the add-on %s, without which pods get no credentials", c.arn, podIdentityAgent)
+		return maybe("aws eks create-addon --cluster-name "+f.target.Cluster+" --addon-name "+podIdentityAgent,
+			"the VPC CNI has the role %s by pod identity, but EKS does not manage the add-on %s, without which pods "+
+				"get no credentials", c.arn, podIdentityAgent)
 	case strings.HasSuffix(agent.Status, "_FAILED"):
-		return bad(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, podIdentityAgent),
-			"the VPC CNI has the role %s by pod identity, but the add-on %s is %s", c.arn, podIdentityAgent, agent.Status)
+		return bad(f.addonHealth(podIdentityAgent),
+			"the VPC CNI has the role %s by pod identity, but the add-on %s is %s", c.arn, podIdentityAgent,
+			agent.Status)
 	case c.source != "": // the trust policy names the role that assumes this one
 		return nil
 	case !clustersetup.Trusts(c.role.Trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
 		return bad("aws iam get-role --role-name "+c.role.Name+" --query Role.AssumeRolePolicyDocument",
-			"the VPC CNI's role %s does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", c.role.Name)
+			"the VPC CNI's role %s does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession",
+			c.role.Name)
 	}
 	return nil
 }
@@ -173,14 +179,17 @@ func (f *facts) webTrust(c cni) *result {
 	see := "aws iam get-role --role-name " + c.role.Name + " --query Role.AssumeRolePolicyDocument"
 	switch fault := f.webFault(c.role); {
 	case f.issuer() == "":
-		return maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity", "EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
+		return maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity",
+			"EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
 	case awsapi.IsNotFound(c.clients.err):
-		return bad("aws iam create-open-id-connect-provider --url "+f.cluster.value.Issuer+" --client-id-list "+audience,
-			"the VPC CNI's role %s needs the cluster's OpenID Connect provider, which IAM does not have: %s", c.role.Name, f.provider())
+		return bad("aws iam create-open-id-connect-provider --url "+f.cluster.value.Issuer+" --client-id-list "+
+			audience, "the VPC CNI's role %s needs the cluster's OpenID Connect provider, which IAM does not have: %s",
+			c.role.Name, f.provider())
 	case c.clients.err != nil:
 		return f.unseen(c.clients.err)
 	case !slices.Contains(c.clients.value, audience):
-		return bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+" --client-id "+audience,
+		return bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+
+			" --client-id "+audience,
 			"the OpenID Connect provider %s lacks the audience %s", f.provider(), audience)
 	case fault != "":
 		return bad(see, "the VPC CNI's role %s %s", c.role.Name, fault)
@@ -197,13 +206,16 @@ func (f *facts) webFault(role *awsapi.Role) string {
 	}
 	fault := "does not trust " + f.provider() + " for sts:AssumeRoleWithWebIdentity"
 	for _, s := range p.Statement {
-		if s.Effect != "Allow" || !slices.Contains(s.Principal.Federated, f.provider()) && !slices.Contains(s.Principal.Federated, "*") || !s.About("sts:AssumeRoleWithWebIdentity") {
+		who := s.Principal.Federated
+		if s.Effect != "Allow" || !slices.Contains(who, f.provider()) && !slices.Contains(who, "*") ||
+			!s.About("sts:AssumeRoleWithWebIdentity") {
 			continue
 		}
 		fault = ""
 		for key, value := range map[string]string{f.issuer() + ":sub": cniAccount, f.issuer() + ":aud": audience} {
 			if wanted, fits := condition(s, key, value); !fits {
-				fault = fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(wanted, " or "), value)
+				fault = fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(wanted, " or "),
+					value)
 			}
 		}
 		if fault == "" {
@@ -223,7 +235,8 @@ func condition(s clustersetup.Statement, key, value string) (wanted []string, fi
 				continue
 			}
 			texts := show.Each(values, func(v any) string { return fmt.Sprint(v) })
-			if !slices.Contains(texts, value) && !(strings.Contains(operator, "Like") && clustersetup.AnyLike(texts, value, false)) {
+			like := strings.Contains(operator, "Like") && clustersetup.AnyLike(texts, value, false)
+			if !like && !slices.Contains(texts, value) {
 				wanted, fits = texts, false
 			}
 		}

@@ -89,7 +89,8 @@ func toPublic(r awsapi.Route) bool {
 
 // private says whether a network is not part of the internet.
 func private(n netip.Prefix) bool {
-	for _, of := range []string{"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10", "64:ff9b::/96"} {
+	for _, of := range []string{"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+		"fc00::/7", "fe80::/10", "64:ff9b::/96"} {
 		if netip.MustParsePrefix(of).Overlaps(n) {
 			return true
 		}
@@ -116,27 +117,28 @@ func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
 	return e
 }
 
+// gateway is a kind of target behind which preflight cannot see.
+type gateway struct {
+	// Prefix begins the target's ID.
+	Prefix string `yaml:"prefix"`
+	Is     string `yaml:"is"`
+	// Check is what a person must check, and Command shows it.
+	Check   string `yaml:"check"`
+	Command string `yaml:"command"`
+}
+
 // elsewhere is the result for a target behind which preflight cannot see.
 func elsewhere(s awsapi.Subnet, r awsapi.Route) *result {
-	what, check, command := "another gateway", "the way behind the gateway", "aws ec2 describe-route-tables --route-table-ids "+s.Table
-	for _, known := range [][4]string{
-		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it", "aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
-		{"vgw-", "a VPN or Direct Connect", "the other network's way to AWS's services", "aws ec2 describe-vpn-connections --filters Name=vpn-gateway-id,Values="},
-		{"pcx-", "a peering connection, and another VPC's gateways do not serve peers", "the proxy or appliance behind the connection",
-			"aws ec2 describe-vpc-peering-connections --vpc-peering-connection-ids "},
-		{"eni-", "the network interface of an appliance", "that the appliance runs, translates addresses and has no source/destination check",
-			"aws ec2 describe-network-interfaces --query NetworkInterfaces[].[Status,SourceDestCheck,Attachment.InstanceId] --network-interface-ids "},
-		{"i-", "an instance", "that the instance runs, translates addresses and has no source/destination check", "aws ec2 describe-instances --instance-ids "},
-		{"vpce-", "the endpoint of a Gateway Load Balancer", "the firewall behind the load balancer", "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "},
-		{"lgw-", "the local gateway of an Outpost", "the local network's way to AWS's services", "aws ec2 describe-local-gateways --local-gateway-ids "},
-		{"cagw-", "a carrier gateway", "that the instances get a carrier address", "aws ec2 describe-carrier-gateways --carrier-gateway-ids "},
-	} {
-		if strings.HasPrefix(r.Via, known[0]) {
-			what, check, command = known[1], known[2], known[3]+r.Via
-		}
+	g := gateway{Is: "another gateway", Check: "the way behind the gateway"}
+	command := "aws ec2 describe-route-tables --route-table-ids " + s.Table
+	if i := slices.IndexFunc(texts().Gateways, func(g gateway) bool {
+		return strings.HasPrefix(r.Via, g.Prefix)
+	}); i >= 0 {
+		g = texts().Gateways[i]
+		command = strings.TrimSuffix(g.Command, "ID") + r.Via
 	}
 	return maybe(command, "routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s",
-		r.Via, what, check)
+		r.Via, g.Is, g.Check)
 }
 
 // throughNAT is the result for a route to a NAT gateway, with the gateway's addresses.
@@ -191,7 +193,8 @@ func leads(n awsapi.NAT) (Verdict, string) {
 		}
 	}
 	if n.Private {
-		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID, behind)
+		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID,
+			behind)
 	}
 	return verdict, fmt.Sprintf("whose subnet %s %s", n.Subnet.ID, behind)
 }
@@ -199,7 +202,8 @@ func leads(n awsapi.NAT) (Verdict, string) {
 // exclude is the command that lets a subnet's own connections pass VPC Block Public
 // Access.
 func exclude(subnet string) string {
-	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress --subnet-id " + subnet
+	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress " +
+		"--subnet-id " + subnet
 }
 
 // foreign says whether another account owns the subnet.
@@ -210,8 +214,12 @@ func (f *facts) foreign(s awsapi.Subnet) bool {
 // unnamedSubnet replaces the name of a public subnet that preflight does not know.
 const unnamedSubnet = "PUBLIC-SUBNET"
 
+// isSpecific says whether a route is for some networks, and not to a gateway endpoint.
+func isSpecific(r awsapi.Route) bool { return r.To != anywhere && !strings.HasPrefix(r.Via, "vpce-") }
+
 // refill is the command that gives a subnet's useless route another target, or makes
-// a NAT gateway for it.
+// a NAT gateway for it. A route to a private gateway that serves more specific routes
+// stays: the command shows these.
 func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	if strings.HasPrefix(r.Via, "igw-") {
 		return fmt.Sprintf("aws ec2 attach-internet-gateway --internet-gateway-id %s --vpc-id %s", r.Via, s.VPC)
@@ -219,25 +227,26 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	if !strings.HasPrefix(r.Via, "nat-") {
 		return elsewhere(s, r).remedy
 	}
-	public := unnamedSubnet
-	isPrivate := slices.ContainsFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via && n.Private })
 	for _, n := range f.nats.value {
-		verdict, _ := leads(n)
-		// A private gateway may serve more specific routes, so its route stays.
-		if verdict == OK && n.VPC == s.VPC && !isPrivate {
-			family := "cidr-block"
-			if strings.Contains(r.To, ":") {
-				family = "ipv6-cidr-block"
-			}
-			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s", s.Table, family, r.To, n.ID)
+		if n.ID == r.Via && n.Private && n.Subnet != nil && slices.ContainsFunc(n.Subnet.Routes, isSpecific) {
+			return "aws ec2 describe-route-tables --route-table-ids " + n.Subnet.Table
 		}
 	}
+	for _, n := range f.nats.value {
+		if verdict, _ := leads(n); verdict == OK && n.VPC == s.VPC && n.ID != r.Via {
+			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s",
+				s.Table, cidrBlock(r.To), r.To, n.ID)
+		}
+	}
+	public := unnamedSubnet
 	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
-		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") && !routes[0].Blackhole {
+		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") &&
+			!routes[0].Blackhole {
 			public = one.ID
 		}
 	}
-	create := "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+	create := "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address " +
+		"--query AllocationId --output text)"
 	if public == unnamedSubnet { // without a name in its place, the command must allocate no address
 		return "aws ec2 describe-subnets --subnet-ids " + public + " && " + create
 	}

@@ -48,6 +48,8 @@ type fact[T any] struct {
 	absent bool
 }
 
+func (f fact[T]) state() (absent bool, err error) { return f.absent, f.err }
+
 func learn[T any](value T, err error) fact[T] { return fact[T]{value: value, err: err} }
 
 // after reads a value that depends on another fact.
@@ -57,6 +59,22 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 	}
 	return read(before.value)
 }
+
+// all reads a value for each of a list.
+func all[T, O any](list []O, read func(O) (T, error)) fact[[]T] {
+	var f fact[[]T]
+	for _, from := range list {
+		one, err := read(from)
+		if err != nil {
+			return fact[[]T]{err: err}
+		}
+		f.value = append(f.value, one)
+	}
+	return f
+}
+
+// unique are the different texts of a list, in order.
+func unique(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 type facts struct {
 	target        Target
@@ -94,6 +112,30 @@ type facts struct {
 	endpointGroups fact[[]awsapi.SecurityGroup]
 	// hiding are the private hosted zones that hide AWS's names in the cluster's VPC.
 	hiding fact[[]hidingZone]
+}
+
+// byName are the facts that checks need, by their names in the table.
+func (f *facts) byName() map[string]interface{ state() (bool, error) } {
+	return map[string]interface{ state() (bool, error) }{
+		"cluster": f.cluster, "addons": f.addons, "group": f.group, "launch": f.launch, "keys": f.keys,
+		"quotas": f.quotas, "freePlan": f.freePlan, "vpc": f.vpc, "subnets": f.subnets, "planeSubnets": f.planeSubnets,
+		"acls": f.acls, "nodeGroups": f.nodeGroups, "planeGroups": f.planeGroups, "nats": f.nats,
+		"endpointGroups": f.endpointGroups,
+	}
+}
+
+// unready returns the result of a check whose facts are absent or unknown, or nil.
+func (f *facts) unready(c Check) *result {
+	known := f.byName()
+	var errs []error
+	for _, name := range c.Needs {
+		absent, err := known[name].state()
+		if absent && err == nil {
+			return &result{verdict: notHere}
+		}
+		errs = append(errs, err)
+	}
+	return f.unseen(errs...)
 }
 
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
@@ -154,16 +196,19 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.Subnets(ctx, ids))
 	})
-	f.planeSubnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] { return learn(a.Subnets(ctx, c.Subnets)) })
+	f.planeSubnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
+		return learn(a.Subnets(ctx, c.Subnets))
+	})
 	f.acls = after(f.subnets, func(nodes []awsapi.Subnet) fact[[]awsapi.ACL] {
 		if f.planeSubnets.err != nil {
 			return fact[[]awsapi.ACL]{err: f.planeSubnets.err}
 		}
 		ids := show.Each(slices.Concat(nodes, f.planeSubnets.value), func(s awsapi.Subnet) string { return s.ID })
-		slices.Sort(ids)
-		return learn(a.ACLs(ctx, slices.Compact(ids)))
+		return learn(a.ACLs(ctx, unique(ids)))
 	})
-	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] { return f.securityGroupsOf(ctx, a, l) })
+	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
+		return f.securityGroupsOf(ctx, a, l)
+	})
 	f.planeGroups = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.SecurityGroup] {
 		ids := slices.Clone(c.SecurityGroups)
 		if c.ClusterSecurityGroup != "" {
@@ -196,7 +241,8 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 		return Report{}, f.cluster.err
 	}
 	if awsapi.IsNotFound(f.group.err) && f.cluster.err == nil {
-		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups", f.group.err, t.Cluster)
+		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups",
+			f.group.err, t.Cluster)
 	}
 	return f.check(), nil
 }
@@ -205,11 +251,14 @@ func (f *facts) check() Report {
 	r := Report{Cluster: f.target.Cluster, Target: f.target.String()}
 	all := collected{findings: []Finding{}, first: map[string]int{}}
 	for _, c := range Table() {
-		if c.node && f.launch.absent {
+		if c.Node && f.launch.absent {
 			r.LeftOut = append(r.LeftOut, c.ID)
 			continue
 		}
-		said := c.look(f)
+		said := f.unready(c)
+		if said == nil {
+			said = c.look(f)
+		}
 		switch said.verdict {
 		case notHere:
 			continue

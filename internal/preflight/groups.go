@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,7 +30,8 @@ const (
 // all addresses of the networks.
 func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks []string) passage {
 	said := shut
-	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" }) // IPv6-only subnets have no CIDR
+	// IPv6-only subnets have no CIDR
+	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" })
 	for _, g := range groups {
 		for _, r := range g.Rules(egress) {
 			if !r.Covers(p.protocol, p.number) {
@@ -73,12 +75,9 @@ func (f *facts) networks(subnets []awsapi.Subnet) []string {
 	return show.Each(subnets, func(s awsapi.Subnet) string { return f.cidr(s) })
 }
 
-// groups returns nil when both sides' security groups are known, and otherwise the
-// result to report.
+// groups returns nil when both sides have security groups, and otherwise the result
+// to report.
 func (f *facts) groups() *result {
-	if r := f.unseen(f.nodeGroups.err, f.planeGroups.err, f.subnets.err, f.planeSubnets.err); r != nil {
-		return r
-	}
 	if len(f.nodeGroups.value) == 0 || len(f.planeGroups.value) == 0 {
 		return maybe(f.newVersion(map[string]any{"SecurityGroupIds": []string{f.cluster.value.ClusterSecurityGroup}}),
 			"%s names no security group, so its instances get the VPC's default group", f.launch.value.From)
@@ -109,36 +108,35 @@ func (f *facts) path(from, to side, ports ...port) *result {
 	if not := f.groups(); not != nil {
 		return not
 	}
+	sources, targets := strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", ")
 	for _, p := range ports {
-		for _, direction := range []struct {
-			egress      bool
-			here, there side
-			said        string
-		}{
-			{true, from, to, fmt.Sprintf("%s of %s let nothing out to port %d of %s", strings.Join(ids(from.groups), ", "), from.name, p.number, to.name)},
-			{false, to, from, fmt.Sprintf("%s of %s let nothing in to port %d from %s", strings.Join(ids(to.groups), ", "), to.name, p.number, strings.Join(ids(from.groups), ", "))},
-		} {
-			verb := "ingress"
-			if direction.egress {
-				verb = "egress"
-			}
-			remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d --source-group %s",
-				verb, direction.here.groups[0].ID, p.protocol, p.number, direction.there.groups[0].ID)
-			switch lets(direction.here.groups, direction.egress, p, ids(direction.there.groups), direction.there.networks) {
-			case shut:
-				return bad(remedy, "%s (%s)", direction.said, p.protocol)
-			case unclear:
-				return maybe(remedy, "%s (%s), unless one of their prefix lists allows it", direction.said, p.protocol)
-			case open:
-			}
+		out := fmt.Sprintf("%s of %s let nothing out to port %d of %s", sources, from.name, p.number, to.name)
+		in := fmt.Sprintf("%s of %s let nothing in to port %d from %s", targets, to.name, p.number, sources)
+		if r := cmp.Or(p.stopped("egress", from, to, out), p.stopped("ingress", to, from, in)); r != nil {
+			return r
 		}
 	}
-	return good("%s to %s", strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", "))
+	return good("%s to %s", sources, targets)
+}
+
+// stopped is the result when the security groups of a side do not let traffic with the
+// other side pass, or nil.
+func (p port) stopped(direction string, here, there side, said string) *result {
+	remedy := fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --protocol %s --port %d --source-group %s",
+		direction, here.groups[0].ID, p.protocol, p.number, there.groups[0].ID)
+	switch lets(here.groups, direction == "egress", p, ids(there.groups), there.networks) {
+	case shut:
+		return bad(remedy, "%s (%s)", said, p.protocol)
+	case unclear:
+		return maybe(remedy, "%s (%s), unless one of their prefix lists allows it", said, p.protocol)
+	}
+	return nil
 }
 
 // DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) *result {
-	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
+	ports := []port{{"udp", 53}, {"tcp", 53}, {"tcp", 10250}}
+	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), ports...)
 }
 
 func (f *facts) windows() bool {
@@ -170,19 +168,7 @@ func (f *facts) username() string {
 
 // entryUsers says which nodes or users need an access entry of a type.
 func entryUsers(kind string) string {
-	known := map[string]string{
-		"EC2":            "EKS Auto Mode's nodes join with it",
-		"EC2_LINUX":      "Linux nodes join with it",
-		"EC2_WINDOWS":    "Windows nodes join with it",
-		"FARGATE_LINUX":  "Fargate profiles run pods with it",
-		"HYBRID_LINUX":   "hybrid nodes outside AWS join with it",
-		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join with it",
-		"STANDARD":       "people or programs sign in with it",
-	}
-	if users := known[kind]; users != "" {
-		return users
-	}
-	return "another user may need it"
+	return cmp.Or(texts().EntryUsers[kind], "another user may need it")
 }
 
 func checkAccess(f *facts, role *awsapi.Role) *result {
@@ -190,7 +176,8 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 		return r
 	}
 	mode, kind := f.cluster.value.AuthenticationMode, f.entry.value.Type
-	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s", f.target.Cluster, role.ARN, f.entryType())
+	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s",
+		f.target.Cluster, role.ARN, f.entryType())
 	switch {
 	case kind == f.entryType():
 		return good("by the access entry of type %s", kind)
@@ -199,25 +186,29 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 		if f.userData.value.NamedByID {
 			why = ", because InstanceIdNodeName in the user data names nodes by instance ID"
 		}
-		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry and give these nodes their own role",
+		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry "+
+			"and give these nodes their own role",
 			role.ARN, kind, f.entryType(), why, entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && f.managed():
-		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can show whether aws-auth still does", role.ARN)
+		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can "+
+			"show whether aws-auth still does", role.ARN)
 	case f.target.AWSAuth == nil && mode == clustersetup.ConfigMap:
-		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth")
+		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can " +
+			"read aws-auth")
 	case f.target.AWSAuth == nil:
-		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth")
+		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can " +
+			"read aws-auth")
 	}
 	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
 		return f.unseen(err)
 	}
 	if !slices.ContainsFunc(lines, func(l clustersetup.MappedRole) bool {
-		return strings.EqualFold(l.ARN, pathless(role.ARN))
+		return strings.EqualFold(l.ARN, mapped(role))
 	}) {
-		return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
+		return bad(f.merge(role.ARN), "aws-auth has no line for %s", mapped(role))
 	}
 	return good("by aws-auth")
 }
@@ -240,8 +231,6 @@ func (f *facts) unread(evidence string) *result {
 func checkAWSAuth(f *facts) *result {
 	role, not := f.role()
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.cluster.value.AuthenticationMode == "API":
 		return good("the cluster does not use aws-auth")
 	case not != nil:
@@ -260,25 +249,27 @@ func checkAWSAuth(f *facts) *result {
 		return f.unseen(err)
 	}
 	for _, l := range slices.Backward(lines) { // the authenticator uses the last match
-		if strings.EqualFold(l.ARN, pathless(role.ARN)) {
+		if strings.EqualFold(l.ARN, mapped(role)) {
 			return f.line(l, role.ARN)
 		}
 	}
 	for _, l := range lines {
 		switch {
 		case strings.Contains(l.ARN, ":role/") && strings.HasSuffix(l.ARN, "/"+role.Name):
-			return bad(f.merge(role.ARN), "%s has a path, which the authenticator ignores: write the ARN without the path", l.ARN)
+			return bad(f.merge(role.ARN), "%s has a path, which the authenticator ignores: write the ARN "+
+				"without the path", l.ARN)
 		case strings.Contains(l.ARN, ":instance-profile/"):
 			return bad(f.merge(role.ARN), "%s is an instance profile; the line needs the role's ARN", l.ARN)
 		}
 	}
-	return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
+	return bad(f.merge(role.ARN), "aws-auth has no line for %s", mapped(role))
 }
 
 // line checks the node role's line.
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != f.username() {
-		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role",
+		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
+			"their own role",
 			l.ARN, l.Username, f.username())
 	}
 	for _, g := range clustersetup.Groups(f.windows()) {
@@ -289,11 +280,5 @@ func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	return good("%s is a node", l.ARN)
 }
 
-// pathless is a role's ARN without its path, as the authenticator compares it.
-func pathless(arn string) string {
-	before, path, found := strings.Cut(arn, ":role/")
-	if !found {
-		return arn
-	}
-	return before + ":role/" + path[strings.LastIndex(path, "/")+1:]
-}
+// mapped is a role's ARN as aws-auth has it.
+func mapped(role *awsapi.Role) string { return clustersetup.Node{Role: role.ARN}.Mapped() }

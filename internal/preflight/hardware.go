@@ -26,19 +26,11 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.OfferingZones(ctx, f.typeNames(), f.zones()))
 	})
-	f.quotas = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Quota] {
-		if f.target.Instance != "" || len(all) == 0 || f.group.value.Capacity == "SPOT" {
+	f.quotas = after(f.types, func(types []awsapi.InstanceType) fact[[]awsapi.Quota] {
+		if f.target.Instance != "" || len(types) == 0 || f.group.value.Capacity == "SPOT" {
 			return fact[[]awsapi.Quota]{absent: true}
 		}
-		var list []awsapi.Quota
-		for _, t := range all {
-			q, err := a.VCPUQuota(ctx, t.Name)
-			if err != nil {
-				return fact[[]awsapi.Quota]{err: err}
-			}
-			list = append(list, q)
-		}
-		return fact[[]awsapi.Quota]{value: list}
+		return all(types, func(t awsapi.InstanceType) (awsapi.Quota, error) { return a.VCPUQuota(ctx, t.Name) })
 	})
 	f.freePlan = after(f.types, func(all []awsapi.InstanceType) fact[bool] {
 		notFree := func(t awsapi.InstanceType) bool { return !t.FreePlan }
@@ -73,12 +65,6 @@ func checkSpotRole(f *facts) *result {
 
 // checkQuota compares the types with quotas of vCPUs. Instances that run use them too.
 func checkQuota(f *facts) *result {
-	switch {
-	case f.quotas.err != nil:
-		return f.unseen(f.quotas.err)
-	case f.quotas.absent:
-		return &result{verdict: notHere}
-	}
 	var small, fits []string
 	remedy := ""
 	for n, t := range f.types.value {
@@ -88,8 +74,8 @@ func checkQuota(f *facts) *result {
 		case q.Limit < t.VCPUs:
 			small = append(small, fmt.Sprintf("%s has %s, but the account may have %d of %s", t.Name,
 				show.Count(t.VCPUs, "vCPU"), q.Limit, q.Name))
-			remedy = fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s "+
-				"--desired-value %d", q.Code, max(32, 4*t.VCPUs))
+			remedy = fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 "+
+				"--quota-code %s --desired-value %d", q.Code, max(32, 4*t.VCPUs))
 		default:
 			fits = append(fits, fmt.Sprintf("%s has %s of at most %d that may run", t.Name, show.Count(t.VCPUs, "vCPU"),
 				q.Limit))
@@ -106,16 +92,13 @@ func checkQuota(f *facts) *result {
 
 // checkPlan checks the types that an account on the free plan may start.
 func checkPlan(f *facts) *result {
-	switch {
-	case f.freePlan.err != nil:
-		return f.unseen(f.freePlan.err)
-	case f.freePlan.absent:
-		return &result{verdict: notHere}
-	case !f.freePlan.value:
+	if !f.freePlan.value {
 		return good("the account is not on the free plan")
 	}
 	refused := slices.DeleteFunc(f.typeNames(), func(name string) bool {
-		return slices.ContainsFunc(f.types.value, func(t awsapi.InstanceType) bool { return t.Name == name && t.FreePlan })
+		return slices.ContainsFunc(f.types.value, func(t awsapi.InstanceType) bool {
+			return t.Name == name && t.FreePlan
+		})
 	})
 	says := maybe
 	if len(refused) == len(f.types.value) {
@@ -131,9 +114,7 @@ func (f *facts) typeNames() []string {
 }
 
 func (f *facts) zones() []string {
-	zones := show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.Zone })
-	slices.Sort(zones)
-	return slices.Compact(zones)
+	return unique(show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.Zone }))
 }
 
 func checkInstanceState(f *facts) *result {
@@ -144,8 +125,8 @@ func checkInstanceState(f *facts) *result {
 		return &result{verdict: notHere}
 	case errors.As(f.launch.err, &ended):
 		why := " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
-		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s", ended.State,
-			reason(ended.Reason)).because(causeOf(f.launch.err))
+		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s",
+			ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
 	case f.launch.err != nil && strings.Contains(f.launch.err.Error(), "InvalidInstanceID.NotFound"):
 		r := f.unseen(f.launch.err)
 		r.evidence += "; EC2 forgets instances about an hour after their end"
@@ -153,11 +134,15 @@ func checkInstanceState(f *facts) *result {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
 	case l.State == "stopped":
-		return bad("aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopped%s", reason(l.StateReason))
+		return bad("aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopped%s",
+			reason(l.StateReason))
 	case l.State == "stopping":
-		return bad("aws ec2 wait instance-stopped --instance-ids "+f.target.Instance+" && aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopping%s", reason(l.StateReason))
+		return bad("aws ec2 wait instance-stopped --instance-ids "+f.target.Instance+
+			" && aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopping%s",
+			reason(l.StateReason))
 	case l.State == "pending":
-		return maybe("aws ec2 wait instance-running --instance-ids "+f.target.Instance, "the instance is pending%s", reason(l.StateReason))
+		return maybe("aws ec2 wait instance-running --instance-ids "+f.target.Instance, "the instance is pending%s",
+			reason(l.StateReason))
 	}
 	return f.healthy()
 }
@@ -168,12 +153,7 @@ func reason(said string) string {
 	if said == "" {
 		return ""
 	}
-	for code, means := range map[string]string{
-		"Client.InternalError": "EC2 may not use the KMS key of a disk", "Client.InvalidSnapshot.NotFound": "the snapshot of a disk was deleted",
-		"Client.VolumeLimitExceeded": "the account's limit of EBS volumes is reached", "Server.InsufficientInstanceCapacity": "the zone has no capacity for the instance type",
-		"Server.SpotInstanceTermination": "EC2 needed the Spot capacity", "Client.InstanceInitiatedShutdown": "the instance shut itself down",
-		"Server.InternalError": "the host failed",
-	} {
+	for code, means := range texts().Reasons {
 		if strings.HasPrefix(said, code) {
 			return fmt.Sprintf(" (%s: %s)", said, means)
 		}
@@ -188,9 +168,11 @@ func (f *facts) healthy() *result {
 	case f.health.err != nil:
 		return f.unseen(f.health.err)
 	case h.System == "impaired":
-		return bad(describe, "EC2's system status check fails: the host has a fault, so replace the instance, or stop and start it to move it to another host")
+		return bad(describe, "EC2's system status check fails: the host has a fault, so replace the instance, or stop "+
+			"and start it to move it to another host")
 	case h.Instance == "impaired":
-		return bad("aws ec2 get-console-output --latest --output text --instance-id "+id, "EC2's instance status check fails: the system does not answer to ARP requests")
+		return bad("aws ec2 get-console-output --latest --output text --instance-id "+id,
+			"EC2's instance status check fails: the system does not answer to ARP requests")
 	case h.Storage == "impaired":
 		return bad(describe, "EC2's check of the attached EBS volumes fails: a volume does not complete its I/O")
 	case len(h.Events) > 0:
@@ -221,13 +203,15 @@ func checkTypeZone(f *facts) *result {
 			without = append(without, zone)
 		}
 	}
-	remedy := "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters Name=instance-type,Values=" + strings.Join(f.typeNames(), ",") +
+	remedy := "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters " +
+		"Name=instance-type,Values=" + strings.Join(f.typeNames(), ",") +
 		" --query InstanceTypeOfferings[].[InstanceType,Location] --output text"
 	switch {
 	case len(with) == 0:
 		return bad(remedy, "EC2 does not offer %s in %s", names, strings.Join(without, ", "))
 	case len(without) > 0:
-		return maybe(remedy, "EC2 offers %s in %s, but not in %s", names, strings.Join(with, ", "), strings.Join(without, ", "))
+		return maybe(remedy, "EC2 offers %s in %s, but not in %s", names, strings.Join(with, ", "),
+			strings.Join(without, ", "))
 	}
 	return good("%s in %s", names, strings.Join(with, ", "))
 }
@@ -268,12 +252,15 @@ func unfit(i awsapi.Image, t awsapi.InstanceType) string {
 		return len(list) > 0 && value != "" && !slices.Contains(list, value)
 	}
 	switch {
-	case i.BootMode == "uefi" && lacks(t.BootModes, "uefi"), i.BootMode == "legacy-bios" && lacks(t.BootModes, "legacy-bios"):
-		return fmt.Sprintf("the image has the boot mode %s, but %s supports only %s", i.BootMode, t.Name, strings.Join(t.BootModes, ", "))
+	case i.BootMode == "uefi" && lacks(t.BootModes, "uefi"),
+		i.BootMode == "legacy-bios" && lacks(t.BootModes, "legacy-bios"):
+		return fmt.Sprintf("the image has the boot mode %s, but %s supports only %s", i.BootMode, t.Name,
+			strings.Join(t.BootModes, ", "))
 	case i.TPM != "" && !t.TPM:
 		return fmt.Sprintf("the image needs a NitroTPM, but %s has none", t.Name)
 	case lacks(t.Virtualization, i.Virtualization):
-		return fmt.Sprintf("the image has the virtualization %s, but %s supports only %s", i.Virtualization, t.Name, strings.Join(t.Virtualization, ", "))
+		return fmt.Sprintf("the image has the virtualization %s, but %s supports only %s", i.Virtualization, t.Name,
+			strings.Join(t.Virtualization, ", "))
 	}
 	return ""
 }
@@ -295,12 +282,15 @@ func checkDisks(f *facts) *result {
 	var seen []string
 	for _, d := range f.launch.value.Devices {
 		n := slices.IndexFunc(i.Devices, func(of awsapi.BlockDevice) bool { return of.Name == d.Name })
-		describe := "aws ec2 describe-images --image-ids " + i.ID + " --query Images[].[RootDeviceName,BlockDeviceMappings]"
+		describe := "aws ec2 describe-images --image-ids " + i.ID +
+			" --query Images[].[RootDeviceName,BlockDeviceMappings]"
 		switch {
 		case n >= 0 && d.Size > 0 && d.Snapshot == "" && d.Size < i.Devices[n].Size:
-			return bad(describe, "%s makes %s with %d GiB, but the image's snapshot has %d GiB: EC2 refuses smaller disks", f.launch.value.From, d.Name, d.Size, i.Devices[n].Size)
+			return bad(describe, "%s makes %s with %d GiB, but the image's snapshot has %d GiB: EC2 refuses "+
+				"smaller disks", f.launch.value.From, d.Name, d.Size, i.Devices[n].Size)
 		case n < 0 && d.Name != i.RootDevice && slices.Contains(rootNames(), d.Name):
-			return maybe(describe, "%s sets the disk %s, but the image's root device is %s: the root disk keeps the image's size, and %s is a second, empty disk",
+			return maybe(describe, "%s sets the disk %s, but the image's root device is %s: the root disk keeps the "+
+				"image's size, and %s is a second, empty disk",
 				f.launch.value.From, d.Name, i.RootDevice, d.Name)
 		}
 		seen = append(seen, d.Name)

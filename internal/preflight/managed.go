@@ -200,7 +200,8 @@ func mergedUserData(text []byte, amiType string) fact[userdata.Report] {
 
 // familyOf is the family of user data that images of an AMI type read.
 func familyOf(amiType string) string {
-	for prefix, family := range map[string]string{"AL2023_": "al2023", "AL2_": "al2", "BOTTLEROCKET_": "bottlerocket", "WINDOWS_": "windows"} {
+	for prefix, family := range map[string]string{"AL2023_": "al2023", "AL2_": "al2", "BOTTLEROCKET_": "bottlerocket",
+		"WINDOWS_": "windows"} {
 		if strings.HasPrefix(amiType, prefix) {
 			return family
 		}
@@ -209,27 +210,25 @@ func familyOf(amiType string) string {
 }
 
 func checkNodeGroup(f *facts) *result {
-	if !f.managed() {
-		return &result{verdict: notHere}
-	}
-	if f.group.err != nil {
-		return f.unseen(f.group.err)
-	}
 	g := f.group.value
-	describe := fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.health", f.target.Cluster, g.Name)
+	describe := fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.health",
+		f.target.Cluster, g.Name)
 	issues := show.Each(g.Issues, func(i ekstypes.Issue) string {
-		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, aws.ToString(i.Message),
+			strings.Join(i.ResourceIds, ", ")))
 	})
 	size := fmt.Sprintf("%d to %d nodes, %d desired", g.Min, g.Max, g.Desired)
 	switch {
 	case len(issues) > 0:
 		return bad(describe, "the node group is %s: %s", g.Status, strings.Join(issues, "; "))
 	case g.Status == "CREATING":
-		return maybe(fmt.Sprintf("aws eks wait nodegroup-active --cluster-name %s --nodegroup-name %s", f.target.Cluster, g.Name), "the node group is CREATING")
+		return maybe(fmt.Sprintf("aws eks wait nodegroup-active --cluster-name %s --nodegroup-name %s",
+			f.target.Cluster, g.Name), "the node group is CREATING")
 	case g.Status != "ACTIVE" && g.Status != "UPDATING":
 		return bad(describe, "the node group is %s", g.Status)
 	case g.Max == 0:
-		return maybe(fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=1,desiredSize=1", f.target.Cluster, g.Name),
+		return maybe(fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s "+
+			"--scaling-config maxSize=1,desiredSize=1", f.target.Cluster, g.Name),
 			"the node group starts no nodes: %s", size)
 	}
 	said := []string{g.Status, g.AMIType}
@@ -250,16 +249,14 @@ func checkNodeGroup(f *facts) *result {
 func checkGroupTemplate(f *facts) *result {
 	g, l := f.group.value, f.launch.value
 	switch {
-	case !f.managed():
-		return &result{verdict: notHere}
-	case f.group.err != nil:
-		return f.unseen(f.group.err)
 	case g.Template == "" && g.AMIType == custom:
-		return bad(f.listTemplates(), "the AMI type is CUSTOM, but the node group has no launch template to name the image")
+		return bad(f.listTemplates(), "the AMI type is CUSTOM, but the node group has no launch template to name "+
+			"the image")
 	case g.Template == "":
 		return good("the node group has none of its own")
 	case awsapi.IsNotFound(f.launch.err):
-		return bad(f.listTemplates(), "the launch template %s, version %s, does not exist: %v", g.Template, g.TemplateVersion, f.launch.err)
+		return bad(f.listTemplates(), "the launch template %s, version %s, does not exist: %v", g.Template,
+			g.TemplateVersion, f.launch.err)
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
 	}
@@ -271,7 +268,8 @@ func checkGroupTemplate(f *facts) *result {
 	case g.AMIType == custom && l.Image == "":
 		wrong = append(wrong, "the AMI type is CUSTOM, but the template names no image")
 	case g.AMIType != custom && l.Image != "":
-		wrong = append(wrong, fmt.Sprintf("the template names the image %s, but the AMI type is %s instead of CUSTOM", l.Image, g.AMIType))
+		wrong = append(wrong, fmt.Sprintf("the template names the image %s, but the AMI type is %s instead of CUSTOM",
+			l.Image, g.AMIType))
 	}
 	if len(wrong) > 0 {
 		return bad(f.seeTemplate(), "%s: %s", l.From, strings.Join(wrong, "; "))
@@ -280,14 +278,16 @@ func checkGroupTemplate(f *facts) *result {
 }
 
 func (f *facts) listTemplates() string {
-	return fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.launchTemplate", f.target.Cluster, f.target.NodeGroup)
+	return fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query "+
+		"nodegroup.launchTemplate", f.target.Cluster, f.target.NodeGroup)
 }
 
 // seeTemplate is the command that shows the template's data, for a version without
 // the refused settings. A version that another one is the source of inherits them.
 func (f *facts) seeTemplate() string {
 	l := f.launch.value
-	return fmt.Sprintf("aws ec2 describe-launch-template-versions --launch-template-id %s --versions %s --query LaunchTemplateVersions[0].LaunchTemplateData", l.Template, l.Version)
+	return fmt.Sprintf("aws ec2 describe-launch-template-versions --launch-template-id %s --versions %s --query "+
+		"LaunchTemplateVersions[0].LaunchTemplateData", l.Template, l.Version)
 }
 
 // userDataElsewhere is who writes the user data that has the nodes join, or empty
@@ -316,9 +316,11 @@ func (f *facts) unmergeable() *result {
 	case linux && !strings.Contains(strings.ToLower(head), "content-type: multipart/"):
 		return bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
 	case linux && strings.Contains(text, "/etc/eks/bootstrap.sh"):
-		return bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
+		return bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave "+
+			"the call out")
 	case family == "windows":
-		return maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, not for Windows")
+		return maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, "+
+			"not for Windows")
 	}
 	return nil
 }

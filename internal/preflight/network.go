@@ -17,13 +17,11 @@ import (
 const least = 16
 
 func checkSubnets(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
-		return r
-	}
 	var seen, few []string
 	for _, s := range f.subnets.value {
 		if s.VPC != f.cluster.value.VPC {
-			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, but the cluster is in %s", s.ID, s.VPC, f.cluster.value.VPC)
+			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC,
+				"%s is in %s, but the cluster is in %s", s.ID, s.VPC, f.cluster.value.VPC)
 		}
 		seen = append(seen, fmt.Sprintf("%s with %d addresses%s", s.ID, s.Free, f.place(s)))
 		if s.Free < least {
@@ -31,7 +29,8 @@ func checkSubnets(f *facts) *result {
 		}
 	}
 	if len(few) > 0 {
-		return maybe("aws ec2 create-subnet --vpc-id "+f.cluster.value.VPC+" --cidr-block CIDR", "%s", strings.Join(few, ", "))
+		return maybe("aws ec2 create-subnet --vpc-id "+f.cluster.value.VPC+" --cidr-block CIDR", "%s",
+			strings.Join(few, ", "))
 	}
 	return good("%s", strings.Join(seen, ", "))
 }
@@ -55,16 +54,14 @@ func (f *facts) place(s awsapi.Subnet) string {
 }
 
 func checkSubnetTag(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
-		return r
-	}
 	if n, ok := version.Minor(f.cluster.value.Version); !ok || n > 18 {
 		return good("not needed since 1.19")
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
 	for _, s := range f.subnets.value {
 		if v := s.Tags[key]; v != "shared" && v != "owned" {
-			return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared", s.ID, key), "%s has no tag %s=shared", s.ID, key)
+			return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared", s.ID, key),
+				"%s has no tag %s=shared", s.ID, key)
 		}
 	}
 	return good("%s=shared", key)
@@ -83,7 +80,8 @@ func (f *facts) assigned(s awsapi.Subnet) bool {
 func (f *facts) publicAddress(s awsapi.Subnet) string {
 	switch {
 	case f.target.Instance != "":
-		return "aws ec2 associate-address --instance-id " + f.target.Instance + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+		return "aws ec2 associate-address --instance-id " + f.target.Instance +
+			" --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
 	case f.launch.value.PublicAddress != nil:
 		var all []map[string]any
 		for _, one := range f.launch.value.Interfaces {
@@ -102,14 +100,13 @@ func (f *facts) publicAddress(s awsapi.Subnet) string {
 func checkDNS(f *facts) *result {
 	v := f.vpc.value
 	switch {
-	case f.vpc.err != nil:
-		return f.unseen(f.vpc.err)
 	case v.NoDHCP:
 		return bad(f.dhcpOptions(), "%s has no DHCP options, so instances get no name server", v.ID)
 	case !v.DNSSupport:
 		return bad("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id "+v.ID, "DNS support is off in %s", v.ID)
 	case !v.DNSHostname:
-		return bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+v.ID, "DNS host names are off in %s", v.ID)
+		return bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+v.ID, "DNS host names are off in %s",
+			v.ID)
 	}
 	// resolver is the address of AWS's resolver in every VPC, in addition to the
 	// one in each network.
@@ -122,7 +119,8 @@ func checkDNS(f *facts) *result {
 			break
 		}
 		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
-			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: this server must forward the names of private endpoints to AWS's own name server", v.ID, server)
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: this server must forward the "+
+				"names of private endpoints to AWS's own name server", v.ID, server)
 		}
 	}
 	return good("support and host names are on in %s", v.ID)
@@ -141,18 +139,19 @@ func (f *facts) dhcpOptions() string {
 	if region != "us-east-1" {
 		domain = region + ".compute.internal"
 	}
-	return fmt.Sprintf("aws ec2 associate-dhcp-options --vpc-id %s --dhcp-options-id $(aws ec2 create-dhcp-options --dhcp-configurations "+
-		"Key=domain-name-servers,Values=AmazonProvidedDNS Key=domain-name,Values=%s --query DhcpOptions.DhcpOptionsId --output text)", f.vpc.value.ID, domain)
+	return fmt.Sprintf("aws ec2 associate-dhcp-options --vpc-id %s --dhcp-options-id $(aws ec2 create-dhcp-options "+
+		"--dhcp-configurations "+
+		"Key=domain-name-servers,Values=AmazonProvidedDNS Key=domain-name,Values=%s --query DhcpOptions.DhcpOptionsId "+
+		"--output text)", f.vpc.value.ID, domain)
 }
 
 func checkDomain(f *facts) *result {
 	v := f.vpc.value
-	if f.vpc.err != nil {
-		return f.unseen(f.vpc.err)
-	}
 	for _, d := range v.Domains {
-		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") && !strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
-			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: the cluster refuses nodes that take their name from this domain, but other machines may need the domain", v.ID, d)
+		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") &&
+			!strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: the cluster refuses nodes that take "+
+				"their name from this domain, but other machines may need the domain", v.ID, d)
 		}
 	}
 	return good("%s", strings.Join(append([]string{"domain"}, v.Domains...), " "))
@@ -190,8 +189,10 @@ func (f *facts) crossings() []crossing {
 				list = append(list,
 					crossing{port.client, true, port.number, port.number, f.cidr(port.server), port.what},
 					crossing{port.server, false, port.number, port.number, f.cidr(port.client), port.what},
-					crossing{port.server, true, firstEphemeral, lastEphemeral, f.cidr(port.client), "the replies of " + port.what},
-					crossing{port.client, false, firstEphemeral, lastEphemeral, f.cidr(port.server), "the replies of " + port.what},
+					crossing{port.server, true, firstEphemeral, lastEphemeral, f.cidr(port.client), "the replies of " +
+						port.what},
+					crossing{port.client, false, firstEphemeral, lastEphemeral, f.cidr(port.server), "the replies of " +
+						port.what},
 				)
 			}
 		}
@@ -200,9 +201,6 @@ func (f *facts) crossings() []crossing {
 }
 
 func checkACL(f *facts) *result {
-	if r := f.unseen(f.subnets.err, f.planeSubnets.err, f.acls.err); r != nil {
-		return r
-	}
 	for _, s := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
 		if _, there := f.aclOf(s); !there { // each subnet has one
 			return f.unseen(fmt.Errorf("describing the network ACLs: AWS returned none for %s", s.ID))
@@ -254,7 +252,8 @@ func (c crossing) blocked(acl awsapi.ACL) string {
 	if c.egress {
 		way = "out to"
 	}
-	return fmt.Sprintf("%s of %s does not let %s pass: TCP to %s, %s %s", acl.ID, c.subnet.ID, c.what, ports, way, c.network)
+	return fmt.Sprintf("%s of %s does not let %s pass: TCP to %s, %s %s", acl.ID, c.subnet.ID, c.what, ports, way,
+		c.network)
 }
 
 // remedy is the command for an entry before all others of its direction.
@@ -270,12 +269,17 @@ func (c crossing) remedy(acl awsapi.ACL) string {
 	if c.egress {
 		direction = "--egress"
 	}
-	family := "cidr-block"
-	if strings.Contains(c.network, ":") {
-		family = "ipv6-cidr-block"
+	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp "+
+		"--port-range From=%d,To=%d --%s %s --rule-action allow",
+		acl.ID, direction, number, c.from, c.to, cidrBlock(c.network), c.network)
+}
+
+// cidrBlock is the end of the options for networks of a family.
+func cidrBlock(network string) string {
+	if strings.Contains(network, ":") {
+		return "ipv6-cidr-block"
 	}
-	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp --port-range From=%d,To=%d --%s %s --rule-action allow",
-		acl.ID, direction, number, c.from, c.to, family, c.network)
+	return "cidr-block"
 }
 
 // ipv6 is the cluster's address family with IPv6 addresses for pods and services.
@@ -314,12 +318,16 @@ func (f *facts) addresses6(s awsapi.Subnet) *result {
 		return bad("aws ec2 associate-vpc-cidr-block --amazon-provided-ipv6-cidr-block --vpc-id "+s.VPC,
 			"the cluster uses IPv6, but neither %s nor %s has an IPv6 network", s.ID, s.VPC)
 	case s.IPv6 == "":
-		return bad("aws ec2 associate-subnet-cidr-block --ipv6-cidr-block IPV6-NETWORK --subnet-id "+s.ID, "the cluster uses IPv6, but %s has no IPv6 network", s.ID)
+		return bad("aws ec2 associate-subnet-cidr-block --ipv6-cidr-block IPV6-NETWORK --subnet-id "+s.ID,
+			"the cluster uses IPv6, but %s has no IPv6 network", s.ID)
 	case !assigned && f.target.Instance != "":
-		return bad("aws ec2 assign-ipv6-addresses --ipv6-address-count 1 --network-interface-id $(aws ec2 describe-instances --instance-ids "+f.target.Instance+
-			" --query Reservations[0].Instances[0].NetworkInterfaces[0].NetworkInterfaceId --output text)", "the cluster uses IPv6, but %s has no IPv6 address", f.launch.value.From)
+		return bad("aws ec2 assign-ipv6-addresses --ipv6-address-count 1 --network-interface-id $(aws ec2 "+
+			"describe-instances --instance-ids "+f.target.Instance+
+			" --query Reservations[0].Instances[0].NetworkInterfaces[0].NetworkInterfaceId --output text)",
+			"the cluster uses IPv6, but %s has no IPv6 address", f.launch.value.From)
 	case !assigned:
-		return bad("aws ec2 modify-subnet-attribute --assign-ipv6-address-on-creation --subnet-id "+s.ID, "the cluster uses IPv6, but instances in %s get no IPv6 address", s.ID)
+		return bad("aws ec2 modify-subnet-attribute --assign-ipv6-address-on-creation --subnet-id "+s.ID,
+			"the cluster uses IPv6, but instances in %s get no IPv6 address", s.ID)
 	}
 	return nil
 }
@@ -335,9 +343,11 @@ func (f *facts) route6(s awsapi.Subnet) *result {
 	case s.Table == "" || len(routes) == 0 && f.exit(s).verdict != OK:
 		return nil
 	case len(routes) == 0:
-		return maybe("aws ec2 create-route "+target, "%s has no IPv6 route to the internet (%s), so pods reach no IPv6 address outside %s; nodes join", s.ID, anywhere6, s.VPC)
+		return maybe("aws ec2 create-route "+target, "%s has no IPv6 route to the internet (%s), so pods reach no "+
+			"IPv6 address outside %s; nodes join", s.ID, anywhere6, s.VPC)
 	case routes[0].Blackhole:
-		return maybe("aws ec2 replace-route "+target, "the IPv6 route of %s to %s is a blackhole, so pods reach no IPv6 address outside %s; nodes join", s.ID, routes[0].Via, s.VPC)
+		return maybe("aws ec2 replace-route "+target, "the IPv6 route of %s to %s is a blackhole, so pods reach no "+
+			"IPv6 address outside %s; nodes join", s.ID, routes[0].Via, s.VPC)
 	}
 	return nil
 }

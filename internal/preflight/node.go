@@ -28,12 +28,15 @@ func checkImageState(f *facts) *result {
 	case i.State == "pending":
 		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is pending")
 	case i.State != "available":
-		return bad("aws ec2 describe-images --image-ids "+i.ID+" --query Images[].StateReason", "the image is %s%s", i.State, reason(i.StateReason))
+		return bad("aws ec2 describe-images --image-ids "+i.ID+" --query Images[].StateReason", "the image is %s%s",
+			i.State, reason(i.StateReason))
 	case i.RootType != "ebs":
-		return bad("packer build -only='amazon-ebs.*' .", "the root device has the type %s, but nodes need an EBS root device", i.RootType)
+		return bad("packer build -only='amazon-ebs.*' .", "the root device has the type %s, but nodes need an EBS "+
+			"root device", i.RootType)
 	}
 	if !i.Deprecated.IsZero() && !i.Deprecated.After(f.now) {
-		return maybe("eksnode ami list", "the image %s is deprecated since %s: EC2 still starts instances, but a newer image should exist", i.ID, i.Deprecated.Format(time.DateOnly))
+		return maybe("eksnode ami list", "the image %s is deprecated since %s: EC2 still starts instances, but a "+
+			"newer image should exist", i.ID, i.Deprecated.Format(time.DateOnly))
 	}
 	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
 }
@@ -56,7 +59,8 @@ func (f *facts) newVersion(data map[string]any) string {
 	if err != nil {
 		panic(err) // these are texts and lists of texts
 	}
-	return fmt.Sprintf("aws ec2 create-launch-template-version --launch-template-id %s --source-version %s --launch-template-data %s",
+	return fmt.Sprintf("aws ec2 create-launch-template-version --launch-template-id %s --source-version %s "+
+		"--launch-template-data %s",
 		f.launch.value.Template, f.launch.value.Version, show.ShellQuote(string(text)))
 }
 
@@ -87,7 +91,8 @@ func checkImageOwner(f *facts, i awsapi.Image) *result {
 	case f.account.err != nil:
 		return f.unseen(f.account.err)
 	case i.Owner != f.account.value:
-		return maybe("aws ec2 describe-images --image-ids "+i.ID, "the image belongs to the account %s, but your account is %s", i.Owner, f.account.value)
+		return maybe("aws ec2 describe-images --image-ids "+i.ID,
+			"the image belongs to the account %s, but your account is %s", i.Owner, f.account.value)
 	}
 	return good("your account's, %s", i.Owner)
 }
@@ -95,7 +100,8 @@ func checkImageOwner(f *facts, i awsapi.Image) *result {
 func checkImageENA(_ *facts, i awsapi.Image) *result {
 	if !i.ENA {
 		return bad("aws ec2 modify-instance-attribute --ena-support --instance-id INSTANCE",
-			"ENA is off; set ena_support = true in the build, or turn ENA on for a stopped instance and create the image again")
+			"ENA is off; set ena_support = true in the build, or turn ENA on for a stopped instance and create the "+
+				"image again")
 	}
 	return good("ENA is on")
 }
@@ -107,7 +113,8 @@ func checkArchitecture(f *facts, i awsapi.Image) *result {
 	case f.architectures.err != nil:
 		return f.unseen(f.architectures.err)
 	case f.architectures.absent:
-		return maybe(typesFor(i.Architecture), "the image is for %s, but %s names no instance type", i.Architecture, f.launch.value.From)
+		return maybe(typesFor(i.Architecture), "the image is for %s, but %s names no instance type", i.Architecture,
+			f.launch.value.From)
 	case !slices.Contains(f.architectures.value, i.Architecture):
 		return bad(typesFor(i.Architecture), "the image is for %s, but %s runs %s",
 			i.Architecture, f.launch.value.Type, strings.Join(f.architectures.value, ", "))
@@ -116,15 +123,13 @@ func checkArchitecture(f *facts, i awsapi.Image) *result {
 }
 
 func typesFor(architecture string) string {
-	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" + architecture +
+	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" +
+		architecture +
 		" --query InstanceTypes[].InstanceType --output text"
 }
 
 func checkClusterTag(f *facts) *result {
-	switch {
-	case f.launch.err != nil:
-		return f.unseen(f.launch.err)
-	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+	if awsapi.IsNotFound(f.cluster.err) { // the name may be wrong
 		return f.unseen(f.cluster.err)
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
@@ -140,15 +145,19 @@ func checkClusterTag(f *facts) *result {
 		said = fmt.Sprintf("%s is %q, but must be owned", key, value)
 	}
 	if f.target.Instance != "" {
-		return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=owned", f.target.Instance, key), "%s", said)
+		return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=owned", f.target.Instance, key),
+			"%s", said)
 	}
-	return maybe(f.newVersion(map[string]any{"TagSpecifications": f.tagged(key, "owned")}), "%s; the Auto Scaling group may add the tag", said)
+	return maybe(f.newVersion(map[string]any{"TagSpecifications": f.tagged(key, "owned")}),
+		"%s; the Auto Scaling group may add the tag", said)
 }
 
 // tagged are all tags of the launch template, with one more tag for its instances.
 func (f *facts) tagged(key, value string) []types.LaunchTemplateTagSpecification {
 	all := slices.Clone(f.launch.value.AllTags)
-	i := slices.IndexFunc(all, func(t types.LaunchTemplateTagSpecification) bool { return t.ResourceType == types.ResourceTypeInstance })
+	i := slices.IndexFunc(all, func(t types.LaunchTemplateTagSpecification) bool {
+		return t.ResourceType == types.ResourceTypeInstance
+	})
 	if i < 0 {
 		i, all = len(all), append(all, types.LaunchTemplateTagSpecification{ResourceType: types.ResourceTypeInstance})
 	}
@@ -158,12 +167,10 @@ func (f *facts) tagged(key, value string) []types.LaunchTemplateTagSpecification
 }
 
 func checkMetadata(f *facts) *result {
-	if f.launch.err != nil {
-		return f.unseen(f.launch.err)
-	}
 	l := f.launch.value
 	if l.NoMetadata && f.target.Instance != "" {
-		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
+		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance,
+			"the metadata service is off for %s", l.From)
 	}
 	if l.NoMetadata {
 		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
@@ -177,7 +184,8 @@ func checkMetadata(f *facts) *result {
 		maps.Copy(options, l.Metadata)
 		options["InstanceMetadataTags"] = "disabled"
 		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
-			"%s has tags in the metadata service: EC2 then refuses tags with a slash, such as kubernetes.io/cluster/%s", l.From, f.target.Cluster)
+			"%s has tags in the metadata service: EC2 then refuses tags with a slash, such as kubernetes.io/cluster/%s",
+			l.From, f.target.Cluster)
 	}
 	said := "the metadata service is on"
 	if l.Tokens != "" {
@@ -191,14 +199,13 @@ func checkMetadata(f *facts) *result {
 
 func checkUserData(f *facts) *result {
 	switch {
-	case f.launch.err != nil:
-		return f.unseen(f.launch.err)
 	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
 		return f.unseen(f.cluster.err)
 	case len(f.launch.value.UserData) == 0 && f.userDataElsewhere() != "":
 		return good("%s writes it", f.userDataElsewhere())
 	case len(f.launch.value.UserData) == 0 && f.target.NodeClass != nil:
-		return bad(f.newVersion(nil), "%s has no user data, and Karpenter writes none for amiFamily Custom", f.launch.value.From)
+		return bad(f.newVersion(nil), "%s has no user data, and Karpenter writes none for amiFamily Custom",
+			f.launch.value.From)
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
 	case f.unmergeable() != nil:
@@ -215,7 +222,8 @@ func checkUserData(f *facts) *result {
 		}
 	}
 	if len(wrong) > 0 && f.target.NodeClass != nil {
-		return bad("kubectl edit ec2nodeclass "+f.target.NodeClass.Name, "%s: %s", f.launch.value.From, strings.Join(wrong, "; "))
+		return bad("kubectl edit ec2nodeclass "+f.target.NodeClass.Name, "%s: %s", f.launch.value.From,
+			strings.Join(wrong, "; "))
 	}
 	if len(wrong) > 0 {
 		return bad(remedy, "as %s: %s", r.Family, strings.Join(wrong, "; "))
@@ -231,7 +239,8 @@ func checkUserData(f *facts) *result {
 		return not
 	}
 	for _, pair := range [][3]string{
-		{"cluster", r.Cluster.Name, f.target.Cluster}, {"endpoint", r.Cluster.Endpoint, c.Endpoint}, {"certificate authority", r.Cluster.CA, c.CA},
+		{"cluster", r.Cluster.Name, f.target.Cluster}, {"endpoint", r.Cluster.Endpoint, c.Endpoint},
+		{"certificate authority", r.Cluster.CA, c.CA},
 		{"service network", r.Cluster.CIDR, c.ServiceCIDR},
 	} {
 		if pair[1] != "" && pair[2] != "" && pair[1] != pair[2] {

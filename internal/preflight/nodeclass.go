@@ -187,9 +187,12 @@ func (c *NodeClass) publisher() string {
 // (https://karpenter.sh/docs/concepts/nodeclasses/).
 func (c *NodeClass) launch(s selected, cluster string) awsapi.Launch {
 	return awsapi.Launch{
-		From: "the EC2NodeClass " + c.Name, Profile: c.InstanceProfile, UserData: []byte(c.UserData), PublicAddress: c.PublicAddress,
-		SecurityGroups: s.groups.value, Tokens: cmp.Or(c.Metadata.Tokens, "required"), HopLimit: cmp.Or(c.Metadata.HopLimit, 1),
-		NoMetadata: c.Metadata.Endpoint == "disabled", Tags: map[string]string{"kubernetes.io/cluster/" + cluster: "owned"},
+		From: "the EC2NodeClass " + c.Name, Profile: c.InstanceProfile, UserData: []byte(c.UserData),
+		PublicAddress:  c.PublicAddress,
+		SecurityGroups: s.groups.value, Tokens: cmp.Or(c.Metadata.Tokens, "required"),
+		HopLimit:   cmp.Or(c.Metadata.HopLimit, 1),
+		NoMetadata: c.Metadata.Endpoint == "disabled", Tags: map[string]string{"kubernetes.io/cluster/" +
+			cluster: "owned"},
 	}
 }
 
@@ -273,7 +276,8 @@ func ReadNodeClass(file string, text []byte) (*NodeClass, error) {
 	case 1:
 	default:
 		names := show.Each(r.found, func(c *NodeClass) string { return fmt.Sprintf("%s (line %d)", c.Name, c.line) })
-		return nil, fmt.Errorf("%s: there are %d EC2NodeClasses: %s; pass one of them, for example with `kubectl get ec2nodeclass NAME -o yaml | eksnode preflight --cluster CLUSTER --nodeclass -`",
+		return nil, fmt.Errorf("%s: there are %d EC2NodeClasses: %s; pass one of them, for example with `kubectl get "+
+			"ec2nodeclass NAME -o yaml | eksnode preflight --cluster CLUSTER --nodeclass -`",
 			r.file, len(names), strings.Join(names, ", "))
 	}
 	c := r.found[0]
@@ -330,9 +334,11 @@ func (r *classReader) object(n *yaml.Node, nested bool) {
 	case kind == classKind && group == karpenterGroup && (short == "v1" || short == "v1beta1"):
 		r.class(n, name, short)
 	case kind == classKind:
-		r.fail(n.Line, "apiVersion", "%q is not known for an EC2NodeClass; known are karpenter.k8s.aws/v1 and karpenter.k8s.aws/v1beta1", version)
+		r.fail(n.Line, "apiVersion", "%q is not known for an EC2NodeClass; known are karpenter.k8s.aws/v1 and "+
+			"karpenter.k8s.aws/v1beta1", version)
 	case kind == "NodeClass" && group == "eks.amazonaws.com":
-		r.fail(n.Line, "kind", "%s is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group", name)
+		r.fail(n.Line, "kind", "%s is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images "+
+			"need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group", name)
 	case kind == "AWSNodeTemplate":
 		r.fail(n.Line, "kind", "%s is an AWSNodeTemplate of Karpenter before 0.32; convert it to an EC2NodeClass", name)
 	case group == "karpenter.sh": // NodePools are often in the same file
@@ -358,7 +364,9 @@ func (r *classReader) class(n *yaml.Node, name, version string) {
 	before := len(r.errs)
 	r.lines = map[string]int{}
 	d := strictjson.Decoder{
-		Left: &r.left, Version: karpenterGroup + "/" + version, Placed: func(path string, line int) { r.lines[path] = line },
+		Left: &r.left, Version: karpenterGroup + "/" + version, Placed: func(path string, line int) {
+			r.lines[path] = line
+		},
 		Fail: func(line int, path, text string) { r.fail(line, path, "%s", text) },
 	}
 	var read karpenter.NodeClass

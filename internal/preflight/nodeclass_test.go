@@ -198,7 +198,7 @@ var explained = map[string]string{
 
 // No remedy deletes or replaces what other machines may use.
 func TestRemediesDeleteNothing(t *testing.T) {
-	text := literals(t) + clustersetup.Node{Cluster: "%s", Role: "%s"}.MergeAuth()
+	text := literals(t) + string(checksFile) + clustersetup.Node{Cluster: "%s", Role: "%s"}.MergeAuth()
 	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|kms|route53|configure) (describe-[a-z-]+|get-[a-z-]+|list(-[a-z-0-9]+)?|simulate-[a-z-]+|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
 	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z0-9%-]*)`).FindAllStringSubmatch(text, -1)

@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,7 +25,9 @@ type need struct {
 }
 
 func needs(verdict Verdict, resource string, actions ...string) []need {
-	return show.Each(actions, func(a string) need { return need{awsapi.Question{Action: a, Resource: resource}, verdict} })
+	return show.Each(actions, func(a string) need {
+		return need{awsapi.Question{Action: a, Resource: resource}, verdict}
+	})
 }
 
 // arn is the ARN of a resource in the cluster's region and an account.
@@ -41,7 +44,8 @@ func (f *facts) arn(service, account, resource string) string {
 func (f *facts) workerNeeds() []need {
 	list := needs(Fail, "*", "ec2:DescribeInstances")
 	describe := Fail
-	if c := f.userData.value.Cluster; c.Endpoint != "" && c.CA != "" || f.launch.absent || f.managed() || f.target.NodeClass != nil {
+	if c := f.userData.value.Cluster; c.Endpoint != "" && c.CA != "" || f.launch.absent || f.managed() ||
+		f.target.NodeClass != nil {
 		describe = Warn
 	}
 	list = append(list, needs(describe, f.cluster.value.ARN, "eks:DescribeCluster")...)
@@ -73,12 +77,14 @@ func (f *facts) registryNeeds(doubtful []awsapi.Decision) []need {
 	if !slices.ContainsFunc(doubtful, func(d awsapi.Decision) bool { return d.Resource == own }) {
 		verdict = Warn
 	}
-	return append(needs(Fail, "*", "ecr:GetAuthorizationToken"), needs(verdict, f.arn("ecr", eksRegistry, "repository/eks/pause"), pulls()...)...)
+	return append(needs(Fail, "*", "ecr:GetAuthorizationToken"),
+		needs(verdict, f.arn("ecr", eksRegistry, "repository/eks/pause"), pulls()...)...)
 }
 
 func (f *facts) ssmNeeds() []need {
 	return append(needs(Warn, f.arn("ec2", "", "instance/i-0123456789abcdef0"), "ssm:UpdateInstanceInformation"),
-		needs(Warn, "*", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel", "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel")...)
+		needs(Warn, "*", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel",
+			"ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel")...)
 }
 
 // cniNeeds are what the VPC CNI does in a cluster of this IP family
@@ -89,7 +95,8 @@ func (f *facts) cniNeeds() []need {
 	if f.cluster.value.IPFamily == "ipv6" {
 		return append(list, needs(Warn, networkInterface, "ec2:AssignIpv6Addresses")...)
 	}
-	return append(list, needs(Warn, networkInterface, "ec2:AssignPrivateIpAddresses", "ec2:AttachNetworkInterface", "ec2:CreateNetworkInterface",
+	return append(list, needs(Warn, networkInterface, "ec2:AssignPrivateIpAddresses", "ec2:AttachNetworkInterface",
+		"ec2:CreateNetworkInterface",
 		"ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute", "ec2:UnassignPrivateIpAddresses")...)
 }
 
@@ -99,7 +106,8 @@ func (f *facts) permissions(ctx context.Context, a *awsapi.AWS) {
 		if p.Role == nil {
 			return fact[[]awsapi.Decision]{absent: true}
 		}
-		return f.simulate(ctx, a, p.Role.ARN, slices.Concat(f.workerNeeds(), f.registryNeeds(nil), needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()))
+		return f.simulate(ctx, a, p.Role.ARN, slices.Concat(f.workerNeeds(), f.registryNeeds(nil),
+			needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()))
 	})
 	if own := f.cni.value.role; f.cni.err == nil && own != nil {
 		f.cni.value.simulated = f.simulate(ctx, a, own.ARN, f.cniNeeds())
@@ -116,7 +124,8 @@ func (f *facts) simulate(ctx context.Context, a *awsapi.AWS, role string, list [
 			questions = append(questions, n.Question)
 		}
 	}
-	return learn(a.Simulate(ctx, role, map[string]string{"aws:RequestedRegion": a.Region, "aws:SecureTransport": "true"}, questions))
+	return learn(a.Simulate(ctx, role, map[string]string{"aws:RequestedRegion": a.Region,
+		"aws:SecureTransport": "true"}, questions))
 }
 
 // grant is a managed policy that contains permissions, and what else may.
@@ -204,7 +213,8 @@ func reasons(missing []awsapi.Decision) string {
 		case d.Boundary:
 			why = "the permissions boundary does not allow it"
 		case len(d.Missing) > 0:
-			why = "the condition keys " + strings.Join(d.Missing, ", ") + " decide, and the simulation does not know them"
+			why = "the condition keys " + strings.Join(d.Missing, ", ") + " decide, and the simulation does not " +
+				"know them"
 		}
 		if actions[why] == nil {
 			order = append(order, why)
@@ -229,14 +239,16 @@ func reasons(missing []awsapi.Decision) string {
 func (g grant) remedy(missing []awsapi.Decision) string {
 	for _, d := range missing {
 		if d.Organization || d.Denied || d.Boundary || len(d.Missing) > 0 {
-			return fmt.Sprintf("aws iam simulate-principal-policy --policy-source-arn %s --action-names %s --resource-arns %s", g.role.ARN, d.Action, show.ShellWord(d.Resource))
+			return fmt.Sprintf("aws iam simulate-principal-policy --policy-source-arn %s --action-names %s "+
+				"--resource-arns %s", g.role.ARN, d.Action, show.ShellWord(d.Resource))
 		}
 	}
 	return g.attach()
 }
 
 func (g grant) attach() string {
-	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name, partition(g.role.ARN), g.names[0])
+	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name,
+		partition(g.role.ARN), g.names[0])
 }
 
 // permits is a check of the role's permissions for some needs.
@@ -246,25 +258,12 @@ func permits(needs func(*facts) []need, note string, policies ...string) func(*f
 	})
 }
 
+//go:embed actions.txt
+var actions string
+
 // Actions are the permissions that a preflight needs, and no others. A test
 // compares them with its calls.
-func Actions() []string {
-	return []string{
-		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceStatus", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
-		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNatGateways", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSnapshots", "ec2:DescribeSubnets",
-		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault",
-		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation",
-		"eks:ListAddons", "eks:ListClusters", "eks:ListPodIdentityAssociations",
-		"freetier:GetAccountPlanState",
-		"iam:GetInstanceProfile", "iam:GetOpenIDConnectProvider", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:SimulatePrincipalPolicy",
-		"kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants",
-		"route53:ListHostedZonesByVPC",
-		"route53:ListResourceRecordSets", // for a zone that hides names of AWS
-		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota",
-		"ssm:GetParameter", // for a launch template that names a parameter
-		"sts:GetCallerIdentity",
-	}
-}
+func Actions() []string { return strings.Fields(actions) }
 
 // Policy is the IAM policy with those permissions.
 func Policy() (string, error) { return awsapi.Policy("EksnodePreflight", Actions()) }

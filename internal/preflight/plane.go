@@ -47,10 +47,7 @@ func listed(names []string) string {
 }
 
 func checkCluster(f *facts) *result {
-	c, err := f.cluster.value, f.cluster.err
-	if err != nil {
-		return f.unseen(err)
-	}
+	c := f.cluster.value
 	describe := "aws eks describe-cluster --name " + f.target.Cluster
 	switch {
 	case !c.Active():
@@ -58,7 +55,8 @@ func checkCluster(f *facts) *result {
 	case c.Endpoint == "" || c.CA == "" || c.ServiceCIDR == "":
 		return bad(describe, "EKS returned no endpoint, certificate authority or service network")
 	}
-	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
+	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR,
+		c.AuthenticationMode)
 }
 
 // skew says whether a component's version is allowed with a control plane's version
@@ -77,9 +75,6 @@ func skew(component, plane string) (fits bool, err error) {
 }
 
 func checkKubelet(f *facts) *result {
-	if f.cluster.err != nil {
-		return f.unseen(f.cluster.err)
-	}
 	kubelet, from := f.target.Kubelet, "as specified"
 	if kubelet == "" {
 		kubelet, from = f.publishedKubelet()
@@ -92,7 +87,8 @@ func checkKubelet(f *facts) *result {
 	}
 	if kubelet == "" {
 		return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
-			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
+			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID,
+				KubernetesTag)}
 	}
 	fits, err := skew(kubelet, f.cluster.value.Version)
 	if err != nil {
@@ -106,9 +102,6 @@ func checkKubelet(f *facts) *result {
 }
 
 func checkAddons(f *facts) *result {
-	if f.addons.err != nil {
-		return f.unseen(f.addons.err)
-	}
 	var seen []string
 	for _, a := range f.addons.value {
 		switch fits, err := skew(a.Version, f.cluster.value.Version); {
@@ -117,7 +110,8 @@ func checkAddons(f *facts) *result {
 		case a.Name == "kube-proxy" && !fits:
 			return bad(f.updateAddon(a), "kube-proxy is %s, the control plane %s", a.Version, f.cluster.value.Version)
 		case a.Name == "vpc-cni" && isOlder(a.Version, "v1.13.1"):
-			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
+			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1",
+				a.Version)
 		}
 		said := a.Name + " " + a.Version
 		if a.Status != "ACTIVE" { // CoreDNS is DEGRADED while there are no nodes
@@ -127,31 +121,39 @@ func checkAddons(f *facts) *result {
 	}
 	for _, a := range f.addons.value {
 		if strings.HasSuffix(a.Status, "_FAILED") {
-			return maybe(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, a.Name),
-				"%s is %s", a.Name, a.Status)
+			return maybe(f.addonHealth(a.Name), "%s is %s", a.Name, a.Status)
 		}
 	}
 	if f.cluster.value.AutoMode && (f.addon("vpc-cni") == nil || f.addon("kube-proxy") == nil) {
 		return maybe("aws eks list-addons --cluster-name "+f.target.Cluster,
-			"the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy, and EKS does not manage both here; preflight cannot see the DaemonSets of kube-system")
+			"the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy, and EKS "+
+				"does not manage both here; preflight cannot see the DaemonSets of kube-system")
 	}
 	if len(seen) == 0 {
-		return maybe("kubectl get daemonset -n kube-system", "EKS manages no add-ons here, and preflight cannot see the DaemonSets of kube-system")
+		return maybe("kubectl get daemonset -n kube-system", "EKS manages no add-ons here, and preflight cannot see "+
+			"the DaemonSets of kube-system")
 	}
 	return good("%s", strings.Join(seen, ", "))
+}
+
+func (f *facts) addonHealth(name string) string {
+	return "aws eks describe-addon --cluster-name " + f.target.Cluster + " --addon-name " + name +
+		" --query addon.health"
 }
 
 // updateAddon is the command that updates an add-on to the newest version for the
 // control plane's version. Its settings stay.
 func (f *facts) updateAddon(a awsapi.Addon) string {
-	command := fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --resolve-conflicts PRESERVE", f.target.Cluster, a.Name)
+	command := fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --resolve-conflicts PRESERVE",
+		f.target.Cluster, a.Name)
 	if a.Role != "" {
 		command += " --service-account-role-arn " + a.Role
 	}
 	if a.Configuration != "" {
 		command += " --configuration-values " + show.ShellQuote(a.Configuration)
 	}
-	return command + fmt.Sprintf(" --addon-version $(aws eks describe-addon-versions --addon-name %s --kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
+	return command + fmt.Sprintf(" --addon-version $(aws eks describe-addon-versions --addon-name %s "+
+		"--kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
 		a.Name, f.cluster.value.Version)
 }
 
@@ -167,32 +169,33 @@ func isOlder(version, than string) bool {
 const docker = "172.17.0.0/16"
 
 func checkServiceCIDR(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err); r != nil {
-		return r
-	}
 	c, v := f.cluster.value, f.vpc.value
 	look := "aws ec2 describe-vpcs --vpc-ids " + v.ID + " --query Vpcs[0].CidrBlockAssociationSet[].CidrBlock"
 	blocks := slices.Concat(v.CIDRs, v.IPv6)
 	for _, block := range blocks {
 		if overlap(block, c.ServiceCIDR) {
-			return bad(look, "the service network %s overlaps %s of %s: EKS cannot change the service network, so the cluster needs another one when it is created, or another VPC",
+			return bad(look, "the service network %s overlaps %s of %s: EKS cannot change the service network, so the "+
+				"cluster needs another one when it is created, or another VPC",
 				c.ServiceCIDR, block, v.ID)
 		}
 	}
 	if address := f.strangeDNS(); address != "" {
-		return bad(f.userDataOf(f.userData.value.Family), "the cluster DNS in the user data is %s, outside the service network %s", address, c.ServiceCIDR)
+		return bad(f.userDataOf(f.userData.value.Family), "the cluster DNS in the user data is %s, outside the "+
+			"service network %s", address, c.ServiceCIDR)
 	}
 	for _, s := range f.subnets.value {
 		for _, r := range s.Routes {
 			if covers(c.ServiceCIDR, r.To) {
 				return maybe("aws ec2 describe-route-tables --route-table-ids "+s.Table,
-					"the service network %s contains %s, to which %s routes over %s: pods and nodes cannot reach machines there", c.ServiceCIDR, r.To, s.ID, r.Via)
+					"the service network %s contains %s, to which %s routes over %s: pods and nodes cannot reach "+
+						"machines there", c.ServiceCIDR, r.To, s.ID, r.Via)
 			}
 		}
 	}
 	for _, block := range append(blocks, c.ServiceCIDR) {
 		if overlap(block, docker) {
-			return maybe(look, "%s overlaps %s, the network of Docker's bridge: machines with Docker cannot reach addresses there", block, docker)
+			return maybe(look, "%s overlaps %s, the network of Docker's bridge: machines with Docker cannot reach "+
+				"addresses there", block, docker)
 		}
 	}
 	return good("services %s, %s %v", c.ServiceCIDR, v.ID, blocks)
@@ -216,7 +219,10 @@ func (f *facts) strangeDNS() string {
 			continue
 		}
 		alone := netip.PrefixFrom(address, address.BitLen()).String()
-		if !slices.ContainsFunc(append(slices.Concat(f.vpc.value.CIDRs, f.vpc.value.IPv6), f.cluster.value.ServiceCIDR), func(c string) bool { return covers(c, alone) }) {
+		if !slices.ContainsFunc(append(slices.Concat(f.vpc.value.CIDRs, f.vpc.value.IPv6), f.cluster.value.ServiceCIDR),
+			func(c string) bool {
+				return covers(c, alone)
+			}) {
 			return a
 		}
 	}

@@ -30,18 +30,14 @@ func (f *facts) keysOf(ctx context.Context, a *awsapi.AWS) fact[[]awsapi.Key] {
 	if err != nil {
 		return fact[[]awsapi.Key]{err: err}
 	}
-	var keys []awsapi.Key
-	for _, name := range names {
+	return all(names, func(name string) (awsapi.Key, error) {
 		k, err := a.Key(ctx, name, f.account.value)
-		if err != nil && strings.HasPrefix(name, "arn:") && awsnames.Split(name).Account != f.account.value { // another account's key
-			k, err = awsapi.Key{ARN: name, Account: awsnames.Split(name).Account, State: "unknown"}, nil
+		of := awsnames.Split(name).Account
+		if err != nil && strings.HasPrefix(name, "arn:") && of != f.account.value { // another account's key
+			return awsapi.Key{ARN: name, Account: of, State: "unknown"}, nil
 		}
-		if err != nil {
-			return fact[[]awsapi.Key]{err: err}
-		}
-		keys = append(keys, k)
-	}
-	return learn(keys, nil)
+		return k, err
+	})
 }
 
 // keyNames are the names of the keys: those of the image's snapshots, of the
@@ -70,17 +66,10 @@ func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
 	if byDefault != "" && len(names) == 0 {
 		names = append(names, byDefault)
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return unique(names), nil
 }
 
 func checkKeys(f *facts) *result {
-	switch {
-	case f.target.Instance != "":
-		return &result{verdict: notHere}
-	case f.keys.err != nil:
-		return f.unseen(f.keys.err)
-	}
 	var seen []string
 	var doubt *result
 	for _, k := range f.keys.value {
@@ -103,26 +92,34 @@ func (f *facts) usable(k awsapi.Key) *result {
 	role := f.scalingRole()
 	switch {
 	case k.State == "unknown":
-		return maybe("aws kms describe-key --key-id "+k.ARN, "the account %s has the key %s, and your account may not see the key", k.Account, k.ARN)
+		return maybe("aws kms describe-key --key-id "+k.ARN, "the account %s has the key %s, and your account may not "+
+			"see the key", k.Account, k.ARN)
 	case k.State == "PendingDeletion":
-		return bad("aws kms cancel-key-deletion --key-id "+k.ARN+" && aws kms enable-key --key-id "+k.ARN, "the key %s will be deleted: EC2 starts no instance with its disks", k.ARN)
+		return bad("aws kms cancel-key-deletion --key-id "+k.ARN+" && aws kms enable-key --key-id "+k.ARN,
+			"the key %s will be deleted: EC2 starts no instance with its disks", k.ARN)
 	case k.State == "Disabled":
-		return bad("aws kms enable-key --key-id "+k.ARN, "the key %s is disabled: EC2 starts no instance with its disks", k.ARN)
+		return bad("aws kms enable-key --key-id "+k.ARN, "the key %s is disabled: EC2 starts no instance with "+
+			"its disks", k.ARN)
 	case k.State != "Enabled":
-		return bad("aws kms describe-key --key-id "+k.ARN, "the key %s is %s: EC2 starts no instance with its disks", k.ARN, k.State)
+		return bad("aws kms describe-key --key-id "+k.ARN, "the key %s is %s: EC2 starts no instance with its disks",
+			k.ARN, k.State)
 	case k.AWSManaged && foreign:
-		return bad("aws ec2 copy-image --name NAME --source-image-id "+f.image.value.ID+" --source-region REGION --encrypted --kms-key-id KEY",
-			"the account %s encrypted the image with its key aws/ebs, which no other account can use: the owner must copy the image with another key", k.Account)
+		return bad("aws ec2 copy-image --name NAME --source-image-id "+f.image.value.ID+
+			" --source-region REGION --encrypted --kms-key-id KEY",
+			"the account %s encrypted the image with its key aws/ebs, which no other account can use: the owner must "+
+				"copy the image with another key", k.Account)
 	case k.AWSManaged:
 		return good("the key aws/ebs, which the whole account can use")
 	case !k.Symmetric:
 		return bad("aws kms create-key", "the key %s is not symmetric: EBS supports only symmetric keys", k.ARN)
 	case f.target.NodeClass != nil:
-		return maybe("aws kms get-key-policy --policy-name default --key-id "+k.ARN, "Karpenter's controller must be able to use the key %s: preflight does not know its role", k.ARN)
+		return maybe("aws kms get-key-policy --policy-name default --key-id "+k.ARN,
+			"Karpenter's controller must be able to use the key %s: preflight does not know its role", k.ARN)
 	case granted(k.Grants, role):
 		return good("%s, by a grant", k.ARN)
 	case foreign:
-		return maybe(f.grant(k), "the account %s has the key %s, and only that account can read the key's policy: Auto Scaling needs a grant", k.Account, k.ARN)
+		return maybe(f.grant(k), "the account %s has the key %s, and only that account can read the key's policy: "+
+			"Auto Scaling needs a grant", k.Account, k.ARN)
 	}
 	allowed, sure := allows(k.Policy, role)
 	switch {
@@ -131,18 +128,21 @@ func (f *facts) usable(k awsapi.Key) *result {
 	case !sure || f.launch.absent:
 		return maybe(f.grant(k), "the policy of the key %s does not clearly let Auto Scaling use the key", k.ARN)
 	}
-	return bad(f.grant(k), "the key %s lets Auto Scaling not use the key: instances of Auto Scaling groups and of managed node groups end with Client.InternalError", k.ARN)
+	return bad(f.grant(k), "the key %s lets Auto Scaling not use the key: instances of Auto Scaling groups and of "+
+		"managed node groups end with Client.InternalError", k.ARN)
 }
 
 // scalingRole is the service-linked role with which Auto Scaling starts instances.
 func (f *facts) scalingRole() string {
-	return fmt.Sprintf("arn:%s:iam::%s:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", f.partition(), f.account.value)
+	return fmt.Sprintf("arn:%s:iam::%s:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+		f.partition(), f.account.value)
 }
 
 // grant is the command that lets Auto Scaling use a key. It keeps the key's policy.
 func (f *facts) grant(k awsapi.Key) string {
 	return "aws kms create-grant --key-id " + k.ARN + " --grantee-principal " + f.scalingRole() +
-		" --operations Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext DescribeKey CreateGrant"
+		" --operations Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext " +
+		"DescribeKey CreateGrant"
 }
 
 // granted says whether a grant lets a role attach encrypted disks.
@@ -156,7 +156,8 @@ func granted(grants []types.GrantListEntry, role string) bool {
 
 // harmless are the condition keys that hold for Auto Scaling.
 func harmless() []string {
-	return []string{"kms:grantisforawsresource", "kms:viaservice", "kms:calleraccount", "aws:principalaccount", "aws:sourceaccount"}
+	return []string{"kms:grantisforawsresource", "kms:viaservice", "kms:calleraccount", "aws:principalaccount",
+		"aws:sourceaccount"}
 }
 
 // allows says whether a key policy lets a role use the key for disks, and whether
@@ -233,7 +234,8 @@ func about(p clustersetup.Document, c call) (said answer, denied bool) {
 
 func matches(s clustersetup.Statement, c call) bool {
 	action := s.About(c.action) || len(s.NotAction) > 0 && !clustersetup.AnyLike(s.NotAction, c.action, true)
-	resource := clustersetup.AnyLike(s.Resource, c.resource, false) || len(s.NotResource) > 0 && !clustersetup.AnyLike(s.NotResource, c.resource, false)
+	resource := clustersetup.AnyLike(s.Resource, c.resource, false) || len(s.NotResource) > 0 &&
+		!clustersetup.AnyLike(s.NotResource, c.resource, false)
 	return action && resource
 }
 
@@ -254,20 +256,25 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 		}
 		// The registry's account depends on the region, and private clusters often
 		// have copies of the images in their own registry.
-		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement, func(s clustersetup.Statement) bool {
-			return s.Effect == "Allow" && s.About(c.action)
-		}) {
+		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement,
+			func(s clustersetup.Statement) bool {
+				return s.Effect == "Allow" && s.About(c.action)
+			}) {
 			said = undecided
 		}
-		look := fmt.Sprintf("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids %s --query VpcEndpoints[0].PolicyDocument --output text", e.ID)
+		look := fmt.Sprintf("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids %s --query "+
+			"VpcEndpoints[0].PolicyDocument --output text", e.ID)
 		switch {
 		case said == undecided:
-			return maybe(look, "the policy of the endpoint %s for %s allows %s only for some callers or resources, or under conditions: check that these include the nodes and %s",
+			return maybe(look, "the policy of the endpoint %s for %s allows %s only for some callers or resources, or "+
+				"under conditions: check that these include the nodes and %s",
 				e.ID, e.Service, c.action, c.resource)
 		case denied:
-			return bad(look, "the policy of the endpoint %s for %s denies %s of %s: remove the statement that denies it", e.ID, e.Service, c.action, c.resource)
+			return bad(look, "the policy of the endpoint %s for %s denies %s of %s: remove the statement that "+
+				"denies it", e.ID, e.Service, c.action, c.resource)
 		default:
-			return bad(addStatement(e, c, look), "the policy of the endpoint %s for %s does not allow %s of %s", e.ID, e.Service, c.action, c.resource)
+			return bad(addStatement(e, c, look), "the policy of the endpoint %s for %s does not allow %s of %s", e.ID,
+				e.Service, c.action, c.resource)
 		}
 	}
 	return nil
@@ -281,11 +288,13 @@ func addStatement(e awsapi.Endpoint, c call, look string) string {
 	if bucket, found := strings.CutSuffix(resource, "/layer"); found {
 		resource = bucket + "/*"
 	}
-	text, err := clustersetup.Extended(e.Policy, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
+	text, err := clustersetup.Extended(e.Policy, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action,
+		"Resource": resource})
 	if err != nil {
 		return look
 	}
-	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, show.ShellQuote(text))
+	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID,
+		show.ShellQuote(text))
 }
 
 // checkSTS reports what STS itself answered. No API returns the account's setting,
@@ -294,7 +303,8 @@ func checkSTS(f *facts) *result {
 	var api *awsapi.APIError
 	switch {
 	case errors.As(f.account.err, &api) && api.Code == "RegionDisabledException":
-		return bad(f.target.command(""), "STS is off for your account in %s: turn it on in the IAM console, under Account settings, because no command does; then run this preflight again (%s)",
+		return bad(f.target.command(""), "STS is off for your account in %s: turn it on in the IAM console, under "+
+			"Account settings, because no command does; then run this preflight again (%s)",
 			f.region(), api.Said)
 	case f.account.err != nil:
 		return f.unseen(f.account.err)

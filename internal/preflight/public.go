@@ -13,11 +13,10 @@ import (
 )
 
 func checkEndpointAccess(f *facts) *result {
-	c, err := f.cluster.value, f.cluster.err
-	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
+	c := f.cluster.value
+	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true",
+		f.target.Cluster)
 	switch {
-	case err != nil:
-		return f.unseen(err)
 	case c.PrivateAccess && f.otherVPC() == "":
 		return good("private access is on")
 	case c.PrivateAccess && !c.PublicAccess:
@@ -61,13 +60,16 @@ func (f *facts) public(s awsapi.Subnet, off, said, remedy string) *result {
 	case everybodyMay(f.cluster.value):
 		return nil
 	case len(out) > 0 && len(in) == 0:
-		return bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "),
+			e.via)
 	case len(out) > 0:
-		return maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID,
+			strings.Join(out, ", "), e.via)
 	case len(in) > 0:
 		return nil
 	default:
-		return maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off, said)
+		return maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off,
+			said)
 	}
 }
 
@@ -107,20 +109,9 @@ func everybodyMay(c awsapi.Cluster) bool {
 // the endpoints.
 func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 	f.nats = after(f.subnets, func(subnets []awsapi.Subnet) fact[[]awsapi.NAT] {
-		var all []awsapi.NAT
-		seen := map[string]bool{}
-		for _, s := range subnets {
-			if seen[s.VPC] {
-				continue
-			}
-			seen[s.VPC] = true
-			some, err := a.NATs(ctx, s.VPC)
-			if err != nil {
-				return fact[[]awsapi.NAT]{err: err}
-			}
-			all = append(all, some...)
-		}
-		return fact[[]awsapi.NAT]{value: all}
+		vpcs := unique(show.Each(subnets, func(s awsapi.Subnet) string { return s.VPC }))
+		some := all(vpcs, func(vpc string) ([]awsapi.NAT, error) { return a.NATs(ctx, vpc) })
+		return learn(slices.Concat(some.value...), some.err)
 	})
 	f.endpointGroups = after(f.vpc, func(v awsapi.VPC) fact[[]awsapi.SecurityGroup] {
 		var ids []string
@@ -130,16 +121,12 @@ func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 		if len(ids) == 0 {
 			return fact[[]awsapi.SecurityGroup]{}
 		}
-		slices.Sort(ids)
-		return learn(a.SecurityGroups(ctx, slices.Compact(ids)))
+		return learn(a.SecurityGroups(ctx, unique(ids)))
 	})
 	f.hiding = f.readZones(ctx, a)
 }
 
 func checkEgress(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
-		return r
-	}
 	var seen []string
 	var doubt *result
 	for _, s := range f.subnets.value {
@@ -210,7 +197,8 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
 	return &result{
 		verdict: e.verdict, remedy: cmp.Or(e.remedy, f.newEndpoint(s, missing[0])),
-		evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(missing, ", ")),
+		evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence,
+			strings.Join(missing, ", ")),
 	}
 }
 
@@ -219,9 +207,11 @@ func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
 func (f *facts) newEndpoint(s awsapi.Subnet, service string) string {
 	if strings.HasSuffix(service, ".s3") {
 		table := cmp.Or(s.Table, "ROUTE-TABLE")
-		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids %s", s.VPC, service, table)
+		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s "+
+			"--route-table-ids %s", s.VPC, service, table)
 	}
-	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
+	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled "+
+		"--service-name %s --subnet-ids %s --security-group-ids %s",
 		s.VPC, service, s.ID, f.cluster.value.ClusterSecurityGroup)
 }
 
@@ -233,12 +223,14 @@ func (f *facts) leavesNode(s awsapi.Subnet) *result {
 		return nil
 	}
 	names := strings.Join(ids(groups), ", ")
-	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s", groups[0].ID, anywhere)
+	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s",
+		groups[0].ID, anywhere)
 	switch said := lets(groups, true, port{"tcp", 443}, nil, []string{anywhere}); {
 	case said == open:
 		return nil
 	case said == unclear || toPublicNetworks(groups):
-		return maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
+		return maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their "+
+			"rules contain the addresses of AWS's services", names)
 	}
 	return bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
 }
@@ -256,9 +248,6 @@ func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
 // checkEgressSSM checks the services that Systems Manager needs for a session
 // (https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-create-vpc.html).
 func checkEgressSSM(f *facts) *result {
-	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
-		return r
-	}
 	for _, s := range f.subnets.value {
 		e := f.exit(s)
 		for _, svc := range []service{{name: "ssm"}, {name: "ssmmessages"}} {

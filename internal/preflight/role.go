@@ -12,7 +12,8 @@ import (
 )
 
 func (f *facts) role() (*awsapi.Role, *result) {
-	if awsapi.IsNotFound(f.profile.err) && f.launch.err == nil && f.group.err == nil { // the check instance-profile fails
+	// the check instance-profile fails
+	if awsapi.IsNotFound(f.profile.err) && f.launch.err == nil && f.group.err == nil {
 		return nil, &result{verdict: withoutRole}
 	}
 	if f.profile.err != nil {
@@ -38,7 +39,8 @@ func ofRole(look func(*facts, *awsapi.Role) *result) func(*facts) *result {
 }
 
 func (f *facts) addRole() string {
-	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + cmp.Or(f.profile.value.Name, "PROFILE")
+	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " +
+		cmp.Or(f.profile.value.Name, "PROFILE")
 }
 
 // noRole is the cause for checks of the role when there is none.
@@ -66,7 +68,8 @@ func (f *facts) seenProfile() *result {
 	case f.launch.absent && f.profile.err == nil:
 		return good("the role %s, as specified", role.Name)
 	case f.managed() && named != "" && f.group.err == nil:
-		return bad(f.seeTemplate(), "%s has the instance profile %s: EKS refuses it, as it makes one of the node group's role", f.launch.value.From, named)
+		return bad(f.seeTemplate(), "%s has the instance profile %s: EKS refuses it, as it makes one of the node "+
+			"group's role", f.launch.value.From, named)
 	case f.profile.err != nil:
 		return f.noProfile(named)
 	case f.managed(), f.target.NodeClass != nil && f.target.NodeClass.Role != "":
@@ -76,7 +79,9 @@ func (f *facts) seenProfile() *result {
 	case role == nil:
 		return bad(f.addRole(), "the instance profile %s has no role", f.profile.value.Name)
 	case f.target.Role != "" && f.target.Role[strings.LastIndex(f.target.Role, "/")+1:] != role.Name:
-		return bad("aws iam get-instance-profile --instance-profile-name "+named, "the instance profile %s has the role %s, but --role names %s", f.profile.value.Name, role.Name, f.target.Role)
+		return bad("aws iam get-instance-profile --instance-profile-name "+named,
+			"the instance profile %s has the role %s, but --role names %s", f.profile.value.Name, role.Name,
+			f.target.Role)
 	}
 	return good("%s with the role %s", f.profile.value.Name, role.Name)
 }
@@ -97,19 +102,22 @@ func (f *facts) noProfile(named string) *result {
 	case named == "" || f.target.NodeClass != nil && f.target.NodeClass.Role != "":
 		return bad(f.createRole(f.namedRole()), "%v", err)
 	default:
-		return bad("aws iam get-role --role-name ROLE && aws iam create-instance-profile --instance-profile-name "+named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named, "%v", err)
+		return bad("aws iam get-role --role-name ROLE && aws iam create-instance-profile --instance-profile-name "+
+			named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named, "%v", err)
 	}
 }
 
 // withoutProfile is the result when an instance or a launch template has no
 // instance profile.
 func (f *facts) withoutProfile() *result {
-	const whose = "right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials"
+	const whose = "right for a managed node group (check it with --nodegroup), but self-managed nodes get no " +
+		"credentials"
 	from, role := f.launch.value.From, f.profile.value.Role
 	add := f.newVersion(map[string]any{"IamInstanceProfile": map[string]string{"Name": "PROFILE"}})
 	switch {
 	case f.target.Instance != "":
-		return bad("aws ec2 associate-iam-instance-profile --instance-id "+f.target.Instance+" --iam-instance-profile Name=PROFILE", "%s has no instance profile", from)
+		return bad("aws ec2 associate-iam-instance-profile --instance-id "+f.target.Instance+
+			" --iam-instance-profile Name=PROFILE", "%s has no instance profile", from)
 	case role != nil:
 		return maybe(add, "%s has no instance profile: %s; the role is %s, as specified", from, whose, role.Name)
 	}
@@ -129,14 +137,10 @@ func checkTrust(f *facts, role *awsapi.Role) *result {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
 	services := ec2Services(partition(role.ARN))
-	lets, denied := false, false
-	for _, s := range p.Statement {
-		if s.About("sts:AssumeRole") && s.Principal.Is(services...) {
-			denied = denied || s.Effect == "Deny"
-			lets = lets || s.Effect == "Allow"
-		}
-	}
-	if lets && !denied {
+	missing, denied := p.Missing([]string{"sts:AssumeRole"}, func(s clustersetup.Statement) bool {
+		return s.Principal.Is(services...)
+	})
+	if len(missing) == 0 && !denied {
 		return good("%s trusts %s", role.Name, services[0])
 	}
 	return f.untrusted(role, denied)
@@ -146,8 +150,10 @@ func (f *facts) newRole() string { return f.createRole("NODE-ROLE") }
 
 // createRole is the command that makes a role for nodes.
 func (f *facts) createRole(name string) string {
-	return "aws iam create-role --role-name " + name + ` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[` +
-		`{"Effect":"Allow","Principal":{"Service":"` + clustersetup.EC2Service(f.partition()) + `"},"Action":"sts:AssumeRole"}]}'`
+	return "aws iam create-role --role-name " + name +
+		` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[` +
+		`{"Effect":"Allow","Principal":{"Service":"` + clustersetup.EC2Service(f.partition()) +
+		`"},"Action":"sts:AssumeRole"}]}'`
 }
 
 // namedRole is the name of the role that the target names, or a placeholder. A
@@ -171,15 +177,18 @@ func (f *facts) namedRole() string {
 func (f *facts) untrusted(role *awsapi.Role, denied bool) *result {
 	service := ec2Services(partition(role.ARN))[0]
 	if denied {
-		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust %s: a statement denies it", role.Name, service)
+		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument",
+			"%s does not trust %s: a statement denies it", role.Name, service)
 	}
 	text, err := clustersetup.Extended(role.Trust, map[string]any{
 		"Effect": "Allow", "Principal": map[string]string{"Service": service}, "Action": "sts:AssumeRole",
 	})
 	if err != nil {
-		return &result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
+		return &result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err),
+			remedy: f.newRole()}
 	}
-	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(text), "%s does not trust %s", role.Name, service)
+	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(text),
+		"%s does not trust %s", role.Name, service)
 }
 
 func checkRoleSeparate(f *facts, role *awsapi.Role) *result {

@@ -67,53 +67,14 @@ func TestGroupsAndClassesPass(t *testing.T) {
 	}
 }
 
-func TestFaultsOfGroupsAndClasses(t *testing.T) {
-	merge := func(text string) func(*facts) {
-		return func(f *facts) {
-			f.launch.value.UserData = []byte(text)
-			f.userData = f.userDataOfLaunch(f.launch.value)
-		}
-	}
-	mime := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript; charset=\"us-ascii\"\n\n#!/bin/bash\n"
-	groups := []checkCase{
-		{"node-group", "FAIL", func(f *facts) { f.group.value.Status = "CREATE_FAILED" }, "the node group is CREATE_FAILED", "aws eks describe-nodegroup"},
-		{"node-group", "WARN", func(f *facts) { f.group.value.Status = "CREATING" }, "the node group is CREATING", "aws eks wait nodegroup-active"},
-		{"node-group", "WARN", func(f *facts) { f.group.value.Max = 0 }, "the node group starts no nodes", "aws eks update-nodegroup-config"},
-		{"node-group-template", "FAIL", func(f *facts) { f.group.value.Template, f.group.value.AMIType = "", custom }, "the node group has no launch template to name the image", "aws eks describe-nodegroup"},
-		{"node-group-template", "FAIL", func(f *facts) { f.group.value.AMIType = custom; f.launch.value.Image = "" }, "the AMI type is CUSTOM, but the template names no image", "aws ec2 describe-launch-template-versions"},
-		{"kubelet-version", "FAIL", func(f *facts) { f.group.value.Version, f.group.value.Release = "1.30", "1.30.4-20241002" }, "the kubelet is 1.30.4 in the node group's release", ""},
-		{"kubelet-version", "OK", func(f *facts) { f.group.value.Release = "1.20.3-5d9ac849" }, "kubelet 1.34 in the node group, control plane 1.34", ""},
-		{"access", "WARN", func(f *facts) { f.entry.value.Type = "" }, "EKS let the role " + nodeRole + " in when it made the node group", "eksnode preflight --cluster my-cluster --nodegroup workers --aws-auth -"},
-		{"access", "FAIL", func(f *facts) { f.entry.value.Type, f.cluster.value.AuthenticationMode = "", "API" }, "has no access entry", "aws eks create-access-entry"},
-		{"user-data", "OK", merge(mime + "echo\n--X--\n"), "merged with the user data of EKS", ""},
-		{"user-data", "FAIL", merge(mime + "/etc/eks/bootstrap.sh my-cluster\n--X--\n"), "bootstrap.sh", "eksnode userdata render --family al2023"},
-	}
-	for _, c := range groups {
-		c.judge(t, eksImage())
-	}
-	device := func(text string) func(*facts) {
-		return func(f *facts) {
-			c, err := ReadNodeClass("class.yaml", []byte(minimal+text))
-			require.NoError(t, err)
-			f.target.NodeClass = c
-			f.launch.value.NoMetadata = c.Metadata.Endpoint == "disabled"
-			f.launch.value.UserData, f.userData = []byte(c.UserData), c.userData()
-		}
-	}
-	for _, c := range []checkCase{
-		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, kmsKeyID: a}}]\n"), "EC2 refuses the key unless encrypted is true", "kubectl edit ec2nodeclass default"},
-		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: gp2, iops: 3000}}]\n"), "sets iops, which the volume type gp2 does not have", "kubectl edit"},
-		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: io2, throughput: 125}}]\n"), "sets throughput, which the volume type io2 does not have", "kubectl edit"},
-		{"node-class", "FAIL", device("  blockDeviceMappings: [{ebs: {volumeSize: 20Gi}}]\n"), "has no deviceName", "kubectl edit"},
-		{"node-class", "WARN", device("  kubelet: {maxpods: 20}\n"), "spec.kubelet.maxpods: unknown field", "kubectl edit"},
-		{"node-class", "WARN", func(f *facts) { f.target.NodeClass.Version = "v1beta1" }, "needs Karpenter 0.32 to 1.0", "kubectl edit"},
-		{"node-class-selectors", "FAIL", func(f *facts) { f.selected.empty = []string{"spec.subnetSelectorTerms[0] selects no subnet: tag a=b"} }, "selects no subnet", "kubectl get ec2nodeclass default -o yaml"},
-		{"metadata", "FAIL", device("  metadataOptions: {httpEndpoint: disabled}\n"), "the metadata service is off in the EC2NodeClass default", "kubectl edit ec2nodeclass default"},
-		{"user-data", "OK", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelet:\n        config: {maxPods: 20}\n"), "merged with the user data of Karpenter", ""},
-		{"user-data", "FAIL", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelett: {}\n"), "unknown field", "kubectl edit ec2nodeclass default"},
-	} {
-		c.judge(t, classed(t))
-	}
+// useClass makes the target another EC2NodeClass.
+func (f *facts) useClass(t *testing.T, text string) {
+	t.Helper()
+	c, err := ReadNodeClass("class.yaml", []byte(text))
+	require.NoError(t, err)
+	f.target.NodeClass = c
+	f.launch.value.NoMetadata = c.Metadata.Endpoint == "disabled"
+	f.launch.value.UserData, f.userData = []byte(c.UserData), c.userData()
 }
 
 func TestARoleOfAnotherAccountIsRefused(t *testing.T) {

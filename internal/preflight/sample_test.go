@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,8 +38,10 @@ func known[T any](value T) fact[T] { return fact[T]{value: value} }
 func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
-		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-1", Routes: over("nat-1")},
-		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 251, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
+		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{},
+			Owner: "123456789012", Table: "rtb-1", Routes: over("nat-1")},
+		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 251, Tags: map[string]string{},
+			Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
 	}
 	extra := nodeGroup()
 	extra.ID = "sg-extra"
@@ -51,18 +54,26 @@ func sample() *facts {
 		group:  fact[awsapi.NodeGroup]{absent: true},
 		target: Target{Cluster: "my-cluster", Instance: "i-1"}, account: known("123456789012"),
 		cluster: known(awsapi.Cluster{
-			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
-			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: authority, ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
-			AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"}, ClusterSecurityGroup: "sg-cluster",
-			SecurityGroups: []string{"sg-extra"}, PrivateAccess: true, Role: "arn:aws:iam::123456789012:role/cluster",
+			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE",
+			Version:  "1.34",
+			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: authority, ServiceCIDR: "10.100.0.0/16",
+			IPFamily:           "ipv4",
+			AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"},
+			ClusterSecurityGroup: "sg-cluster",
+			SecurityGroups:       []string{"sg-extra"}, PrivateAccess: true, Role: "arn:aws:iam::123456789012:role/cluster",
 		}),
 		launch: known(awsapi.Launch{
-			From: "the instance i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Tags: owned, Subnet: "subnet-1", SecurityGroups: []string{"sg-cluster"},
-			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool), IPv6Address: new(bool), State: "running",
+			From: "the instance i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Tags: owned,
+			Subnet: "subnet-1", SecurityGroups: []string{"sg-cluster"},
+			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2,
+			PublicAddress: new(bool), IPv6Address: new(bool), State: "running",
 		}),
 		image: known(awsapi.Image{
-			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda",
-			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4", "eksnode:distro": "debian"}, Snapshots: []string{"snap-1"}, Devices: []awsapi.BlockDevice{{Name: "/dev/xvda", Snapshot: "snap-1"}},
+			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available",
+			Architecture: "x86_64", RootDevice: "/dev/xvda",
+			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4",
+				"eksnode:distro": "debian"}, Snapshots: []string{"snap-1"},
+			Devices: []awsapi.BlockDevice{{Name: "/dev/xvda", Snapshot: "snap-1"}},
 		}),
 		architectures: known([]string{"x86_64"}),
 		types: known([]awsapi.InstanceType{{
@@ -75,24 +86,30 @@ func sample() *facts {
 		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,
-			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},
+			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy",
+				"AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},
 		}}),
 		entry:   known(awsapi.AccessEntry{Type: "EC2_LINUX"}),
 		subnets: known(slices.Clone(subnets[:1])), planeSubnets: known(subnets),
-		acls:       known([]awsapi.ACL{openACL("acl-1", "subnet-1"), openACL("acl-2", "subnet-2")}),
-		nodeGroups: known([]awsapi.SecurityGroup{cluster()}), planeGroups: known([]awsapi.SecurityGroup{extra, cluster()}),
+		acls:        known([]awsapi.ACL{openACL("acl-1", "subnet-1"), openACL("acl-2", "subnet-2")}),
+		nodeGroups:  known([]awsapi.SecurityGroup{cluster()}),
+		planeGroups: known([]awsapi.SecurityGroup{extra, cluster()}),
 		vpc: known(awsapi.VPC{
-			ID: "vpc-1", CIDRs: []string{"10.0.0.0/16"}, DNSSupport: true, DNSHostname: true, Domains: []string{"eu-west-1.compute.internal"},
+			ID: "vpc-1", CIDRs: []string{"10.0.0.0/16"}, DNSSupport: true, DNSHostname: true,
+			Domains:     []string{"eu-west-1.compute.internal"},
 			NameServers: []string{"AmazonProvidedDNS"}, DHCP: "dopt-1",
 		}),
 		addons: known([]awsapi.Addon{
-			{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
+			{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"},
+			{Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
 			{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
 		}),
-		nats: known([]awsapi.NAT{{ID: "nat-1", VPC: "vpc-1", State: "available", Addresses: []string{"198.51.100.1"}, Subnet: &awsapi.Subnet{
-			ID: "subnet-3", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.3.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012",
-			Table: "rtb-public", Routes: over("igw-1"),
-		}}}),
+		nats: known([]awsapi.NAT{{ID: "nat-1", VPC: "vpc-1", State: "available", Addresses: []string{"198.51.100.1"},
+			Subnet: &awsapi.Subnet{
+				ID: "subnet-3", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.3.0/24", Free: 250, Tags: map[string]string{},
+				Owner: "123456789012",
+				Table: "rtb-public", Routes: over("igw-1"),
+			}}}),
 	}
 	say(f, joining)
 	return f
@@ -106,7 +123,10 @@ func templated() *facts {
 	l := &f.launch.value
 	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
 	l.Subnet, l.PublicAddress, l.IPv6Address, l.HopLimit = "", nil, nil, 0
-	l.AllTags, l.Metadata = tagging("instance", "kubernetes.io/cluster/my-cluster", "owned"), map[string]any{"HttpTokens": "required"}
+	l.AllTags = []types.LaunchTemplateTagSpecification{{ResourceType: "instance", Tags: []types.Tag{
+		{Key: aws.String("kubernetes.io/cluster/my-cluster"), Value: aws.String("owned")},
+	}}}
+	l.Metadata = map[string]any{"HttpTokens": "required"}
 	l.State, f.health, f.keys = "", fact[awsapi.Health]{absent: true}, fact[[]awsapi.Key]{}
 	f.offerings = known([]string{"eu-west-1a", "eu-west-1b"})
 	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
@@ -116,15 +136,11 @@ func templated() *facts {
 	return f
 }
 
-// tagging are the tags of a launch template for one kind of resource.
-func tagging(kind types.ResourceType, key, value string) []types.LaunchTemplateTagSpecification {
-	return []types.LaunchTemplateTagSpecification{{ResourceType: kind, Tags: []types.Tag{{Key: &key, Value: &value}}}}
-}
-
 // lacking is what a simulation returns when a role lacks actions on all resources.
 func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
 	var list []awsapi.Decision
-	for _, n := range slices.Concat(f.workerNeeds(), f.registryNeeds(nil), needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()) {
+	for _, n := range slices.Concat(f.workerNeeds(), f.registryNeeds(nil),
+		needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()) {
 		if slices.Contains(actions, n.Action) {
 			list = append(list, awsapi.Decision{Question: n.Question})
 		}
@@ -143,28 +159,11 @@ func openACL(id, subnet string) awsapi.ACL {
 	acl := awsapi.ACL{ID: id, Subnets: []string{subnet}}
 	for _, number := range []int{100, 32767} {
 		for _, egress := range []bool{true, false} {
-			acl.Entries = append(acl.Entries, awsapi.ACLEntry{Number: number, Egress: egress, Allow: number == 100, Protocol: "-1", To: 65535, CIDR: "0.0.0.0/0"})
+			acl.Entries = append(acl.Entries, awsapi.ACLEntry{Number: number, Egress: egress, Allow: number == 100,
+				Protocol: "-1", To: 65535, CIDR: "0.0.0.0/0"})
 		}
 	}
 	return acl
-}
-
-func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
-func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
-
-func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
-func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
-func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
-
-func addon(f *facts, name string) *awsapi.Addon {
-	return &f.addons.value[slices.IndexFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == name })]
-}
-
-// clusterGroup changes the cluster's security group, which both sides have.
-func clusterGroup(f *facts, change func(*awsapi.SecurityGroup)) {
-	for _, groups := range [][]awsapi.SecurityGroup{f.nodeGroups.value, f.planeGroups.value} {
-		change(&groups[slices.IndexFunc(groups, func(g awsapi.SecurityGroup) bool { return g.ID == "sg-cluster" })])
-	}
 }
 
 // say sets the user data of the launch.
@@ -190,7 +189,9 @@ func found(t *testing.T, f *facts, check string) Finding {
 
 // faults are the findings for which the command fails.
 func faults(r Report) []Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Fail && f.Verdict != Unknown })
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool {
+		return f.Verdict != Fail && f.Verdict != Unknown
+	})
 }
 
 // checkCase changes facts that pass every check. verdict is the check's, after the change.

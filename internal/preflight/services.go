@@ -38,7 +38,8 @@ func partition(arn string) string { return cmp.Or(awsnames.Split(arn).Partition,
 // `aws ec2 describe-vpc-endpoint-services`).
 func (f *facts) serviceName(service string) string {
 	name := "com.amazonaws." + f.region() + "." + service
-	if f.partition() == "aws-cn" && slices.Contains([]string{"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}, service) {
+	if f.partition() == "aws-cn" && slices.Contains([]string{"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"},
+		service) {
 		return "cn." + name
 	}
 	return name
@@ -48,7 +49,7 @@ func (f *facts) serviceName(service string) string {
 // (https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html).
 func (f *facts) services() []service {
 	arn := "arn:" + f.partition() + ":"
-	image := arn + "ecr:" + f.region() + ":602401143452:repository/eks/pause"
+	image := f.arn("ecr", eksRegistry, "repository/eks/pause")
 	list := []service{
 		{name: "ec2", calls: []call{{"ec2:DescribeInstances", "*"}}},
 		{name: "ecr.api", calls: []call{{"ecr:GetAuthorizationToken", "*"}}},
@@ -61,11 +62,12 @@ func (f *facts) services() []service {
 	describe := []call{{"eks:DescribeCluster", f.cluster.value.ARN}}
 	switch complete, known := f.complete(); {
 	case !known:
-		list = append(list, service{name: "eks", calls: describe, maybe: "unless the user data has endpoint and certificate authority"})
+		list = append(list, service{name: "eks", calls: describe,
+			maybe: "unless the user data has endpoint and certificate authority"})
 	case !complete:
 		list = append(list, service{name: "eks", calls: describe})
 	}
-	if slices.ContainsFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == "eks-pod-identity-agent" }) {
+	if f.addon(podIdentityAgent) != nil {
 		list = append(list, service{name: "eks-auth", maybe: "for pods with EKS Pod Identity"})
 	}
 	return list
@@ -74,7 +76,8 @@ func (f *facts) services() []service {
 // complete says whether the user data names the endpoint and the certificate
 // authority. Nodes without them ask EKS.
 func (f *facts) complete() (complete, known bool) {
-	if f.launch.absent || f.launch.err != nil || f.userData.err != nil || f.userData.absent || len(f.launch.value.UserData) == 0 {
+	if f.launch.absent || f.launch.err != nil || f.userData.err != nil || f.userData.absent ||
+		len(f.launch.value.UserData) == 0 {
 		return false, false
 	}
 	c := f.userData.value.Cluster
@@ -121,21 +124,25 @@ func (f *facts) serve(s awsapi.Subnet, svc service) serving {
 func (f *facts) unused(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	switch {
 	case !strings.EqualFold(e.State, "available"):
-		return bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "the endpoint %s for %s is %s", e.ID, e.Service, e.State)
+		return bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "the endpoint %s for %s is %s", e.ID,
+			e.Service, e.State)
 	case e.Interface && !e.PrivateDNS:
-		return bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled", "the name of %s does not resolve to the endpoint %s", e.Service, e.ID)
+		return bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled",
+			"the name of %s does not resolve to the endpoint %s", e.Service, e.ID)
 	case e.Interface && !(f.vpc.value.DNSSupport && f.vpc.value.DNSHostname):
 		off := "--enable-dns-hostnames"
 		if !f.vpc.value.DNSSupport {
 			off = "--enable-dns-support"
 		}
 		return bad("aws ec2 modify-vpc-attribute "+off+" --vpc-id "+s.VPC,
-			"the name of %s does not resolve to the endpoint %s, because DNS support or DNS host names are off in %s", e.Service, e.ID, s.VPC)
+			"the name of %s does not resolve to the endpoint %s, because DNS support or DNS host names are off in %s",
+			e.Service, e.ID, s.VPC)
 	case !e.Interface && s.Table == "":
 		return maybe("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID,
 			"AWS does not show whether %s has a route to the endpoint %s for %s", s.ID, e.ID, e.Service)
 	case !e.Interface && !slices.Contains(e.Tables, s.Table):
-		return bad(fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID, s.Table),
+		return bad(fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID,
+			s.Table),
 			"the route table %s has no route to the endpoint %s for %s", s.Table, e.ID, e.Service)
 	}
 	return nil
@@ -171,7 +178,8 @@ func (f *facts) leaves(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	r.evidence += fmt.Sprintf(", such as the endpoint %s for %s, whose addresses are public", e.ID, e.Service)
 	for _, route := range s.Routes {
 		if route.Via == e.ID && strings.HasPrefix(route.To, "pl-") {
-			r.remedy = fmt.Sprintf(`aws ec2 authorize-security-group-egress --group-id %s --ip-permissions '[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"%s"}]}]'`,
+			r.remedy = fmt.Sprintf(`aws ec2 authorize-security-group-egress --group-id %s --ip-permissions '[`+
+				`{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"%s"}]}]'`,
 				f.nodeGroups.value[0].ID, route.To)
 		}
 	}
@@ -181,7 +189,9 @@ func (f *facts) leaves(s awsapi.Subnet, e awsapi.Endpoint) *result {
 // reaches checks the security groups between a subnet's nodes and an interface
 // endpoint.
 func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
-	groups := slices.DeleteFunc(slices.Clone(f.endpointGroups.value), func(g awsapi.SecurityGroup) bool { return !slices.Contains(e.Groups, g.ID) })
+	groups := slices.DeleteFunc(slices.Clone(f.endpointGroups.value), func(g awsapi.SecurityGroup) bool {
+		return !slices.Contains(e.Groups, g.ID)
+	})
 	nodes, known := f.nodeGroups.value, f.nodeGroups.err == nil && len(f.nodeGroups.value) > 0
 	from, source := ids(nodes), s.ID
 	if !known { // nodes usually have the cluster's group
@@ -196,25 +206,29 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	what := fmt.Sprintf("%s of the endpoint %s for %s", strings.Join(e.Groups, ", "), e.ID, e.Service)
 	in := "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids " + e.ID
 	if len(e.Groups) > 0 {
-		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 --source-group %s", e.Groups[0], from[0])
+		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 "+
+			"--source-group %s", e.Groups[0], from[0])
 	}
 	switch said := lets(groups, false, https, from, []string{network}); {
 	case said == unclear || said == shut && !known &&
 		any443(groups, false, func(r awsapi.Rule) bool { return len(r.Groups) > 0 }):
-		return maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
+		return maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to",
+			what, source)
 	case said == shut:
 		return bad(in, "%s let nothing in to port 443 from %s", what, source)
 	}
 	if !known {
 		return nil
 	}
-	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], slices.Concat(e.Groups, []string{"GROUP"})[0])
+	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 "+
+		"--source-group %s", from[0], slices.Concat(e.Groups, []string{"GROUP"})[0])
 	switch said := lets(nodes, true, https, e.Groups, vpc); {
 	case said == unclear || said == shut && any443(nodes, true, func(r awsapi.Rule) bool { return len(r.CIDRs) > 0 }):
 		if f.covered(nodes, e) {
 			return nil
 		}
-		return maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot see what their rules refer to", source, e.ID, e.Service)
+		return maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot "+
+			"see what their rules refer to", source, e.ID, e.Service)
 	case said == shut:
 		return bad(out, "%s of the node let nothing out to port 443 of the endpoint %s for %s", source, e.ID, e.Service)
 	}
@@ -245,10 +259,10 @@ func any443(groups []awsapi.SecurityGroup, egress bool, is func(awsapi.Rule) boo
 
 // hidingZone is a private hosted zone that hides public records of AWS.
 type hidingZone struct {
-	zone awsapi.Zone
-	// lost are the names that nodes need and that the zone has no record for. own
-	// are the names with a record. unread are those in a zone of another account.
-	lost, own, unread []string
+	Zone awsapi.Zone
+	// Lost are the names that nodes need and that the zone has no record for. Own
+	// are the names with a record. Unread are those in a zone of another account.
+	Lost, Own, Unread []string
 }
 
 // domain is the domain of the region's services.
@@ -263,7 +277,8 @@ func (f *facts) domain() string {
 func (f *facts) names() []string {
 	domain := f.domain()
 	hosts := map[string]string{
-		"ec2": "ec2." + domain, "ecr.api": "api.ecr." + domain, "ecr.dkr": "602401143452.dkr.ecr." + domain, "sts": "sts." + domain, "eks": "eks." + domain,
+		"ec2": "ec2." + domain, "ecr.api": "api.ecr." + domain, "ecr.dkr": eksRegistry + ".dkr.ecr." + domain,
+		"sts": "sts." + domain, "eks": "eks." + domain,
 		"s3": "prod-" + f.region() + "-starport-layer-bucket.s3." + domain,
 	}
 	var list []string
@@ -277,7 +292,8 @@ func (f *facts) names() []string {
 		}
 	}
 	// With private access, EKS has a zone for exactly the name of the API server.
-	if u, err := url.Parse(f.cluster.value.Endpoint); err == nil && u.Hostname() != "" && !f.cluster.value.PrivateAccess {
+	if u, err := url.Parse(f.cluster.value.Endpoint); err == nil && u.Hostname() != "" &&
+		!f.cluster.value.PrivateAccess {
 		list = append(list, strings.ToLower(u.Hostname()))
 	}
 	return list
@@ -306,17 +322,17 @@ func (f *facts) readZones(ctx context.Context, a *awsapi.AWS) fact[[]hidingZone]
 				return fact[[]hidingZone]{err: err}
 			}
 		}
-		i := slices.IndexFunc(found, func(h hidingZone) bool { return h.zone.ID == zone.ID })
+		i := slices.IndexFunc(found, func(h hidingZone) bool { return h.Zone.ID == zone.ID })
 		if i < 0 {
-			i, found = len(found), append(found, hidingZone{zone: zone})
+			i, found = len(found), append(found, hidingZone{Zone: zone})
 		}
 		switch {
 		case there:
-			found[i].own = append(found[i].own, name)
+			found[i].Own = append(found[i].Own, name)
 		case foreign:
-			found[i].unread = append(found[i].unread, name)
+			found[i].Unread = append(found[i].Unread, name)
 		default:
-			found[i].lost = append(found[i].lost, name)
+			found[i].Lost = append(found[i].Lost, name)
 		}
 	}
 	return fact[[]hidingZone]{value: found}
@@ -335,29 +351,32 @@ func closest(zones []awsapi.Zone, name string) awsapi.Zone {
 
 func checkZones(f *facts) *result {
 	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
 	case f.hiding.err != nil && slices.ContainsFunc(f.subnets.value, f.foreign):
 		return maybe("aws route53 list-hosted-zones-by-vpc --vpc-id "+f.cluster.value.VPC+" --vpc-region "+f.region(),
-			"another account owns %s and its subnets, so its owner must check the private hosted zones (%v)", f.cluster.value.VPC, f.hiding.err)
+			"another account owns %s and its subnets, so its owner must check the private hosted zones (%v)",
+			f.cluster.value.VPC, f.hiding.err)
 	case f.hiding.err != nil:
 		return f.unseen(f.hiding.err)
 	}
 	var own []string
 	for _, h := range f.hiding.value {
-		if len(h.lost) > 0 {
-			return bad("aws route53 list-resource-record-sets --hosted-zone-id "+h.zone.ID,
-				"the private hosted zone %s (%s) of %s hides %s and has no record for this name: add records, or disassociate the zone from the VPC",
-				h.zone.Name, h.zone.ID, f.cluster.value.VPC, strings.Join(h.lost, ", "))
+		if len(h.Lost) > 0 {
+			return bad("aws route53 list-resource-record-sets --hosted-zone-id "+h.Zone.ID,
+				"the private hosted zone %s (%s) of %s hides %s and has no record for this name: add records, or "+
+					"disassociate the zone from the VPC",
+				h.Zone.Name, h.Zone.ID, f.cluster.value.VPC, strings.Join(h.Lost, ", "))
 		}
-		own = append(own, fmt.Sprintf("%s has records of its own for %s", h.zone.Name, strings.Join(append(h.own, h.unread...), ", ")))
+		own = append(own, fmt.Sprintf("%s has records of its own for %s", h.Zone.Name,
+			strings.Join(append(h.Own, h.Unread...), ", ")))
 	}
 	for _, h := range f.hiding.value {
 		// A zone for one service usually leads to an endpoint in another VPC.
-		if len(h.unread) > 0 && h.zone.Name != h.unread[0] && !strings.HasSuffix(h.zone.Name, "."+f.domain()) {
-			return maybe("aws route53 list-hosted-zones-by-vpc --vpc-id "+f.cluster.value.VPC+" --vpc-region "+f.region(),
-				"the private hosted zone %s (%s) of the account %s hides %s: its owner must check that the zone has records for this name",
-				h.zone.Name, h.zone.ID, h.zone.Account, strings.Join(h.unread, ", "))
+		if len(h.Unread) > 0 && h.Zone.Name != h.Unread[0] && !strings.HasSuffix(h.Zone.Name, "."+f.domain()) {
+			return maybe("aws route53 list-hosted-zones-by-vpc --vpc-id "+f.cluster.value.VPC+" --vpc-region "+
+				f.region(),
+				"the private hosted zone %s (%s) of the account %s hides %s: its owner must check that the zone has "+
+					"records for this name",
+				h.Zone.Name, h.Zone.ID, h.Zone.Account, strings.Join(h.Unread, ", "))
 		}
 	}
 	if len(own) > 0 {

@@ -20,7 +20,8 @@ import (
 // only roles of the caller's account, and instances can use no other.
 func (t Target) fitsAccount(account string) error {
 	if of := awsnames.Split(t.Role).Account; of != "" && account != "" && of != account {
-		return fmt.Errorf("role: %s belongs to the account %s, but the credentials are for %s; instances can use only roles of their own account", t.Role, of, account)
+		return fmt.Errorf("role: %s belongs to the account %s, but the credentials are for %s; instances can use only "+
+			"roles of their own account", t.Role, of, account)
 	}
 	return nil
 }
@@ -73,7 +74,8 @@ type selected struct {
 
 func words(t term) string {
 	var list []string
-	for _, pair := range [][2]string{{"id", t.ID}, {"name", t.Name}, {"owner", t.Owner}, {"ssmParameter", t.SSMParameter}} {
+	for _, pair := range [][2]string{{"id", t.ID}, {"name", t.Name}, {"owner", t.Owner},
+		{"ssmParameter", t.SSMParameter}} {
 		if pair[1] != "" {
 			list = append(list, pair[0]+" "+pair[1])
 		}
@@ -90,8 +92,12 @@ func selector(t term) awsapi.Selector {
 
 func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) selected {
 	var s selected
-	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) { return a.SelectSubnets(ctx, selector(t)) })
-	s.groups = s.resolve("spec.securityGroupSelectorTerms", "security group", c.Groups, func(t term) ([]string, error) { return a.SelectSecurityGroups(ctx, selector(t)) })
+	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) {
+		return a.SelectSubnets(ctx, selector(t))
+	})
+	s.groups = s.resolve("spec.securityGroupSelectorTerms", "security group", c.Groups, func(t term) ([]string, error) {
+		return a.SelectSecurityGroups(ctx, selector(t))
+	})
 	if c.publisher() != "" {
 		s.image.absent = true
 		return s
@@ -106,13 +112,15 @@ func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) sel
 		}
 		return ids, err
 	})
-	s.image = after(ids, func([]string) fact[awsapi.Image] { return fact[awsapi.Image]{value: newest(images, time.Now())} })
+	s.image = after(ids, func([]string) fact[awsapi.Image] {
+		return fact[awsapi.Image]{value: newest(images, time.Now())}
+	})
 	return s
 }
 
 // resolve resolves the terms of a selector, without duplicates and in order.
 func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]string, error)) fact[[]string] {
-	var all, nothing []string
+	var found, nothing []string
 	for i, t := range terms {
 		ids, err := look(t)
 		if err != nil {
@@ -121,17 +129,16 @@ func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]
 		if len(ids) == 0 {
 			nothing = append(nothing, fmt.Sprintf("%s[%d] selects no %s: %s", field, i, kind, words(t)))
 		}
-		all = append(all, ids...)
+		found = append(found, ids...)
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) == 0 {
+	if len(found) == 0 {
 		s.empty = append(s.empty, nothing...)
 		return fact[[]string]{err: errors.New(strings.Join(nothing, "; "))}
 	}
 	s.nothing = append(s.nothing, nothing...)
-	s.found = append(s.found, strings.Join(all, " "))
-	return fact[[]string]{value: all}
+	found = unique(found)
+	s.found = append(s.found, strings.Join(found, " "))
+	return fact[[]string]{value: found}
 }
 
 // selectImages finds the images of a term, as Karpenter does. A parameter names one.
@@ -213,15 +220,18 @@ func checkClass(f *facts) *result {
 	alias := c.alias()
 	switch n, ok := version.Minor(f.cluster.value.Version); {
 	case ok && strings.HasPrefix(alias, "al2@") && n >= 33:
-		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the last are for 1.32", alias, f.cluster.value.Version))
+		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the last are for 1.32", alias,
+			f.cluster.value.Version))
 	case ok && strings.HasPrefix(alias, "windows2025@") && n < 35:
-		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the first are for 1.35", alias, f.cluster.value.Version))
+		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the first are for 1.35", alias,
+			f.cluster.value.Version))
 	}
 	for _, fault := range c.kubeletFaults() {
 		doubtful = append(doubtful, fault+" (only Karpenter after 1.14 accepts all fields of the kubelet)")
 	}
 	if c.Version == "v1beta1" {
-		doubtful = append(doubtful, "karpenter.k8s.aws/v1beta1 needs Karpenter 0.32 to 1.0; newer versions know only v1")
+		doubtful = append(doubtful, "karpenter.k8s.aws/v1beta1 needs Karpenter 0.32 to 1.0; newer versions "+
+			"know only v1")
 	}
 	switch {
 	case len(wrong) > 0:
@@ -256,7 +266,8 @@ func (f *facts) deviceFaults(c *NodeClass) (wrong, doubtful []string) {
 			wrong = append(wrong, at+" sets encrypted to false, but the image is encrypted")
 		}
 		if isRoot && e.Snapshot != "" && !slices.Contains(f.image.value.Snapshots, e.Snapshot) {
-			wrong = append(wrong, fmt.Sprintf("%s has the snapshot %s, but EC2 starts %s only from %s", at, printable(e.Snapshot), root, strings.Join(f.image.value.Snapshots, ", ")))
+			wrong = append(wrong, fmt.Sprintf("%s has the snapshot %s, but EC2 starts %s only from %s", at,
+				printable(e.Snapshot), root, strings.Join(f.image.value.Snapshots, ", ")))
 		}
 		if e.IOPS > 0 && !slices.Contains([]string{"", "gp3", "io1", "io2"}, e.Type) {
 			wrong = append(wrong, fmt.Sprintf("%s sets iops, which the volume type %s does not have", at, e.Type))
@@ -266,7 +277,8 @@ func (f *facts) deviceFaults(c *NodeClass) (wrong, doubtful []string) {
 		}
 	}
 	if len(c.Devices) > 0 && !onRoot {
-		doubtful = append(doubtful, fmt.Sprintf("no block device has the name %s of the image's root device: the root volume keeps the image's size, and %s is an additional empty disk", root, c.Devices[0].Name))
+		doubtful = append(doubtful, fmt.Sprintf("no block device has the name %s of the image's root device: the root "+
+			"volume keeps the image's size, and %s is an additional empty disk", root, c.Devices[0].Name))
 	}
 	return wrong, doubtful
 }

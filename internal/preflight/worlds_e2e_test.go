@@ -307,5 +307,5 @@ func TestWorlds(t *testing.T) {
 			m.followAll(t, s, w, target, r)
 		})
 	}
-	m.close(t)
+	m.close(t, len(all))
 }

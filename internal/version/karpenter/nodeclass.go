@@ -20,7 +20,8 @@ func New(metadata map[string]any, spec Spec) NodeClass {
 
 // Spec is the spec of an EC2NodeClass. The tags are what the API server accepts.
 type Spec struct {
-	AMIFamily           string            `yaml:"amiFamily,omitempty" enum:"AL2,AL2023,Bottlerocket,Custom,Ubuntu,Windows2019,Windows2022,Windows2025"`
+	AMIFamily string `yaml:"amiFamily,omitempty" enum:"AL2,AL2023,Bottlerocket,Custom,Ubuntu,Windows2019,Windows2022,Windows2025"`
+
 	Kubelet             map[string]any    `yaml:"kubelet,omitempty" only:"v1"`
 	InstanceStorePolicy string            `yaml:"instanceStorePolicy,omitempty" enum:"RAID0"`
 	AMIs                []Term            `yaml:"amiSelectorTerms,omitempty"`
@@ -46,10 +47,12 @@ type Spec struct {
 // Term is a selector term. Terms are alternatives; the parts of a term must all
 // match. Subnets and security groups have not all of the fields.
 type Term struct {
-	ID           string            `yaml:"id,omitempty" pattern:"^(ami|sg|subnet)-[0-9a-z]+$"`
-	Name         string            `yaml:"name,omitempty" pattern:"."`
-	Owner        string            `yaml:"owner,omitempty" pattern:"."`
-	Alias        string            `yaml:"alias,omitempty" only:"v1" pattern:"^(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@.+$"`
+	ID    string `yaml:"id,omitempty" pattern:"^(ami|sg|subnet)-[0-9a-z]+$"`
+	Name  string `yaml:"name,omitempty" pattern:"."`
+	Owner string `yaml:"owner,omitempty" pattern:"."`
+
+	Alias string `yaml:"alias,omitempty" only:"v1" pattern:"^(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@.+$"`
+
 	SSMParameter string            `yaml:"ssmParameter,omitempty" only:"v1" pattern:"."`
 	Tags         map[string]string `yaml:"tags,omitempty"`
 }

@@ -19,12 +19,14 @@ type config struct {
 // defaults are the defaults that rules need. A test compares them with the verdicts.
 var defaults = sync.OnceValue(func() map[string]any {
 	return map[string]any{
-		"cgroupsPerQOS": true, "containerLogMaxFiles": 5, "containerLogMaxWorkers": 1, "containerLogMonitorInterval": "10s",
-		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock", "cpuCFSQuotaPeriod": "100ms",
-		"enableSystemLogHandler": true, "enforceNodeAllocatable": []any{"pods"}, "hairpinMode": "promiscuous-bridge",
+		"cgroupsPerQOS": true, "containerLogMaxFiles": 5, "containerLogMaxWorkers": 1,
+		"containerLogMonitorInterval": "10s", "cpuCFSQuotaPeriod": "100ms",
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"enableSystemLogHandler":   true, "enforceNodeAllocatable": []any{"pods"}, "hairpinMode": "promiscuous-bridge",
 		"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "imageMinimumGCAge": "2m",
 		"logging": map[string]any{"format": "text", "flushFrequency": "5s"}, "nodeLeaseDurationSeconds": 40,
-		"podLogsDir": "/var/log/pods", "port": 10250, "topologyManagerPolicy": "none", "topologyManagerScope": "container",
+		"podLogsDir": "/var/log/pods", "port": 10250,
+		"topologyManagerPolicy": "none", "topologyManagerScope": "container",
 		"memoryReservationPolicy": "None", "shutdownGracePeriod": "0s", "shutdownGracePeriodCriticalPods": "0s",
 	}
 })
@@ -33,8 +35,9 @@ var defaults = sync.OnceValue(func() map[string]any {
 // type has no nil.
 func zeroIsDefault() []string {
 	return []string{
-		"containerRuntimeEndpoint", "hairpinMode", "imageMinimumGCAge", "logging.format", "logging.flushFrequency", "memoryReservationPolicy",
-		"nodeLeaseDurationSeconds", "podLogsDir", "port", "topologyManagerPolicy", "topologyManagerScope",
+		"containerRuntimeEndpoint", "hairpinMode", "imageMinimumGCAge", "logging.format", "logging.flushFrequency",
+		"memoryReservationPolicy", "nodeLeaseDurationSeconds", "podLogsDir", "port", "topologyManagerPolicy",
+		"topologyManagerScope",
 	}
 }
 

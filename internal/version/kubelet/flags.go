@@ -53,51 +53,64 @@ func FlagName(flag string) string {
 // Problem says why the kubelet refuses a value of the flag, or nothing. Whether the
 // configuration with the value is valid is a question for Problems.
 func (f Flag) Problem(value string) string {
-	var err error
-	form := ""
+	if _, form, err := f.parse(value); err != nil {
+		return fmt.Sprintf("%q must be %s", value, form)
+	}
+	return ""
+}
+
+// parse reads a value as the kubelet does, and names the form that values have. It
+// returns nil for types that are checked elsewhere.
+func (f Flag) parse(value string) (parsed any, form string, err error) {
 	switch f.Type {
 	case "bool":
-		_, err = strconv.ParseBool(value)
-		form = "true or false"
+		parsed, err = strconv.ParseBool(value)
+		return parsed, "true or false", err
 	case "int", "int64":
-		_, err = strconv.ParseInt(value, 0, 64)
-		form = "a number"
+		parsed, err = strconv.ParseInt(value, 0, 64)
+		return parsed, "a number", err
 	case "int32":
-		_, err = strconv.ParseInt(value, 0, 32)
-		form = "a number"
+		parsed, err = strconv.ParseInt(value, 0, 32)
+		return parsed, "a number", err
 	case "Level":
-		_, err = strconv.ParseUint(value, 10, 31)
-		form = "a number"
+		parsed, err = strconv.ParseUint(value, 10, 31)
+		return parsed, "a number", err
+	case "string":
+		return value, "", nil
 	case "duration":
 		_, err = time.ParseDuration(value)
-		form = "a duration such as 30s or 1m30s"
+		return value, "a duration such as 30s or 1m30s", err
 	case "ip":
 		_, err = netip.ParseAddr(strings.TrimSpace(value))
-		form = "an address"
+		return value, "an address", err
 	case "stringSlice":
-		_, err = splitList(value)
-		form = "a list such as a,b"
+		parsed, err = splitList(value)
+		return parsed, "a list such as a,b", err
 	case "mapStringBool":
-		form = "a list such as Name=true,Other=false"
-		for pair := range strings.SplitSeq(value, ",") {
-			if name, on, found := strings.Cut(pair, "="); pair != "" && err == nil {
-				if _, err = strconv.ParseBool(strings.TrimSpace(on)); !found || name == "" {
-					err = strconv.ErrSyntax
-				}
-			}
-		}
+		parsed, err = f.members(value, func(on string) (any, error) { return strconv.ParseBool(on) })
+		return parsed, "a list such as Name=true,Other=false", err
 	case "mapStringString":
-		form = fmt.Sprintf("a list such as name%svalue", f.Between())
-		for pair := range strings.SplitSeq(value, ",") {
-			if pair != "" && !strings.Contains(pair, f.Between()) {
-				err = strconv.ErrSyntax
-			}
+		parsed, err = f.members(value, func(text string) (any, error) { return text, nil })
+		return parsed, fmt.Sprintf("a list such as name%svalue", f.Between()), err
+	}
+	return nil, "", nil
+}
+
+// members reads the members of an object, such as a=1,b=2.
+func (f Flag) members(value string, read func(string) (any, error)) (map[string]any, error) {
+	members := map[string]any{}
+	for pair := range strings.SplitSeq(value, ",") {
+		name, text, found := strings.Cut(pair, f.Between())
+		if pair == "" {
+			continue
 		}
+		one, err := read(strings.TrimSpace(text))
+		if err != nil || !found || name == "" && f.Type == "mapStringBool" {
+			return nil, cmp.Or(err, strconv.ErrSyntax)
+		}
+		members[strings.TrimSpace(name)] = one
 	}
-	if err == nil {
-		return ""
-	}
-	return fmt.Sprintf("%q must be %s", value, form)
+	return members, nil
 }
 
 // SetBy returns the flag that sets a field of KubeletConfiguration; ok is false where no
@@ -172,34 +185,15 @@ func MaxPods(minor int, config map[string]any, arguments []string) (pods int64, 
 
 // apply sets the flag's field. A list or an object that is given twice grows.
 func (f Flag) apply(c config, value string) {
-	switch f.Type {
-	case "bool":
-		on, _ := strconv.ParseBool(value)
-		c.set(f.Field, on)
-	case "int", "int32", "int64", "Level":
-		n, _ := strconv.ParseInt(value, 0, 64)
-		c.set(f.Field, n)
-	case "stringSlice":
-		list, _ := splitList(value)
-		c.set(f.Field, slices.Concat(c.list(f.Field), list))
-	case "mapStringBool", "mapStringString":
-		members := merge(nil, map[string]any{})
-		if old, ok := object(c.get(f.Field)); ok {
-			members = merge(members, old)
-		}
-		for pair := range strings.SplitSeq(value, ",") {
-			name, v, found := strings.Cut(pair, f.Between())
-			on, err := strconv.ParseBool(strings.TrimSpace(v))
-			switch {
-			case !found:
-			case f.Type == "mapStringString":
-				members[strings.TrimSpace(name)] = strings.TrimSpace(v)
-			case err == nil:
-				members[strings.TrimSpace(name)] = on
-			}
-		}
-		c.set(f.Field, members)
-	case "string", "duration", "ip":
-		c.set(f.Field, value)
+	parsed, _, _ := f.parse(value) // the caller has checked the value
+	switch v := parsed.(type) {
+	case nil:
+		return
+	case []string:
+		parsed = slices.Concat(c.list(f.Field), v)
+	case map[string]any:
+		old, _ := object(c.get(f.Field))
+		parsed = merge(old, v)
 	}
+	c.set(f.Field, parsed)
 }

@@ -162,7 +162,8 @@ func span(minors []int) string {
 func FlagOf(field string, arguments []string) int {
 	for i, argument := range slices.Backward(arguments) {
 		name, _, _ := strings.Cut(argument, "=")
-		if f := Flags()[FlagName(name)].Field; f != "" && strings.HasPrefix(argument, "-") && (f == field || strings.HasPrefix(field, f+".")) {
+		f := Flags()[FlagName(name)].Field
+		if f != "" && strings.HasPrefix(argument, "-") && (f == field || strings.HasPrefix(field, f+".")) {
 			return i
 		}
 	}

@@ -1,11 +1,13 @@
 package kubelet
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,16 +31,16 @@ type rule struct {
 	// fields are those that the condition connects. The problem is reported at the
 	// first that the user sets.
 	fields []string
-	// since and until are minor versions; 0 has no bound.
-	since, until int
+	// since is the first minor version with the condition; 0 has no bound.
+	since int
 	// wrong says what is wrong, or nothing.
 	wrong func(config) string
 }
 
 // rules are those of pkg/kubelet/apis/config/validation of k8s.io/kubernetes.
 var rules = sync.OnceValue(func() []rule {
-	return slices.Concat(numberRules(), choiceRules(), gateRules(), pairRules(), []rule{
-		{fields: []string{"runOnce"}, wrong: when(func(c config) bool { return c.on("runOnce") }, "the kubelet no longer has this mode")},
+	return slices.Concat(fieldRules(), pairRules(), []rule{
+		{fields: []string{"runOnce"}, wrong: when(isOn("runOnce"), "the kubelet no longer has this mode")},
 		{fields: []string{"podLogsDir"}, wrong: podLogsDir},
 		{fields: []string{"reservedSystemCPUs"}, wrong: cpuSet},
 		{fields: []string{"enforceNodeAllocatable"}, wrong: enforcement},
@@ -47,8 +49,53 @@ var rules = sync.OnceValue(func() []rule {
 	})
 })
 
-// between bounds numbers; unit is appended to them.
-func between(field string, low, high float64) rule {
+//go:embed rules.txt
+var ruleTable string
+
+// fieldRules are those of rules.txt.
+func fieldRules() []rule {
+	var all []rule
+	for line := range strings.Lines(ruleTable) {
+		words := strings.Fields(line)
+		if words[0] == "#" {
+			continue
+		}
+		r := newRule(words[0], words[2], words[3:])
+		r.since, _ = strconv.Atoi(words[1]) // a test reads the lines
+		all = append(all, r)
+	}
+	return all
+}
+
+func newRule(field, kind string, words []string) rule {
+	switch kind {
+	case "from":
+		high, gate := math.Inf(1), ""
+		if len(words) > 2 {
+			high, _ = numeric(words[2])
+		}
+		if len(words) > 4 {
+			gate = words[4]
+		}
+		low, _ := numeric(words[0])
+		return between(field, low, high, gate)
+	case "oneof":
+		return oneOf(field, words)
+	}
+	return needs(field, words[0], words[1], words[2])
+}
+
+// numeric reads a number or a duration.
+func numeric(text string) (n float64, isDuration bool) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n, false
+	}
+	d, err := time.ParseDuration(text)
+	return float64(d), err == nil
+}
+
+// between bounds numbers and durations, with a gate only where it is on.
+func between(field string, low, high float64, gate string) rule {
 	return rule{fields: []string{field}, wrong: func(c config) string {
 		n, ok := c.number(field)
 		_, isDuration := c.get(field).(string)
@@ -59,7 +106,7 @@ func between(field string, low, high float64) rule {
 			return fmt.Sprintf("%v", f)
 		}
 		switch {
-		case !ok || low <= n && n <= high:
+		case !ok || low <= n && n <= high || gate != "" && !c.gate(gate):
 			return ""
 		case math.IsInf(high, 1):
 			return fmt.Sprintf("%v must be at least %s", c.get(field), show(low))
@@ -68,61 +115,38 @@ func between(field string, low, high float64) rule {
 	}}
 }
 
-func (r rule) in(since, until int) rule {
-	r.since, r.until = since, until
-	return r
-}
-
-func numberRules() []rule {
-	none := math.Inf(1)
-	all := []rule{
-		between("nodeLeaseDurationSeconds", 1, none), between("imageGCHighThresholdPercent", 0, 100), between("imageGCLowThresholdPercent", 0, 100),
-		between("iptablesDropBit", 0, 31), between("iptablesMasqueradeBit", 0, 31), between("nodeStatusMaxImages", -1, none),
-		between("oomScoreAdj", -1000, 1000), between("port", 1, 65535), between("readOnlyPort", 0, 65535), between("healthzPort", 0, 65535),
-		between("maxParallelImagePulls", 1, none), between("containerLogMaxWorkers", 1, none), between("containerLogMaxFiles", 2, none).in(33, 0),
-		between("containerLogMonitorInterval", float64(3*time.Second), none), between("imageMaximumGCAge", 0, none),
-		between("imageMinimumGCAge", 0, none).in(36, 0), between("logging.verbosity", 0, math.MaxInt32),
-		between("logging.flushFrequency", 1, none).in(35, 0), between("tracing.samplingRatePerMillion", 0, 1e6),
-	}
-	for _, field := range []string{"eventBurst", "eventRecordQPS", "kubeAPIBurst", "kubeAPIQPS", "maxOpenFiles", "maxPods", "podsPerCore", "registryBurst", "registryPullQPS"} {
-		all = append(all, between(field, 0, none))
-	}
-	return all
-}
-
 // oneOf bounds a text to choices.
-func oneOf(field string, choices ...string) rule {
+func oneOf(field string, choices []string) rule {
 	return rule{fields: []string{field}, wrong: func(c config) string {
 		value, isText := c.get(field).(string)
-		if !isText || slices.Contains(choices, value) {
+		if !isText || slices.Contains(choices, value) || value == "" && slices.Contains(choices, `""`) {
 			return ""
 		}
-		return fmt.Sprintf("unknown value %q; known are %s", value, strings.TrimPrefix(strings.Join(choices, ", "), ", "))
+		known := strings.TrimPrefix(strings.Join(choices, ", "), `"", `)
+		return fmt.Sprintf("unknown value %q; known are %s", value, known)
 	}}
 }
 
-func choiceRules() []rule {
-	swap := oneOf("memorySwap.swapBehavior", "", "NoSwap", "LimitedSwap")
-	verify := oneOf(pullPolicy, "", "NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify")
-	return []rule{
-		oneOf("topologyManagerPolicy", "none", "best-effort", "restricted", "single-numa-node"), oneOf("topologyManagerScope", "container", "pod"),
-		oneOf("hairpinMode", "promiscuous-bridge", "hairpin-veth", "none"), oneOf("logging.format", "text", "json"), swap, verify.in(33, 0),
-		oneOf("memoryReservationPolicy", "None", "TieredReservation").in(36, 0),
-	}
-}
-
-func needs(gate, field string, set func(config) bool) rule {
+// needs demands a feature gate for a value of a field, or for all values but one.
+func needs(field, gate, relation, value string) rule {
 	return rule{fields: []string{field, "featureGates." + gate}, wrong: func(c config) string {
-		if c.gate(gate) || !set(c) {
+		if c.gate(gate) || (relation == "for") != c.has(field, value) || c.get(field) == nil || c.get(field) == "" {
 			return ""
 		}
 		return field + " needs the feature gate " + gate
 	}}
 }
 
-func isSet(field string) func(config) bool {
-	return func(c config) bool { return c.get(field) != nil && c.get(field) != "" }
+// has says whether a field has a value. Where the value is a duration, so does what is none.
+func (c config) has(field, value string) bool {
+	want, isDuration := numeric(value)
+	if n, ok := c.number(field); ok && value != `""` {
+		return n == want
+	}
+	return isDuration || fmt.Sprint(c.get(field)) == value
 }
+
+func isOn(field string) func(config) bool { return func(c config) bool { return c.on(field) } }
 
 func isMore(field string, than float64) func(config) bool {
 	return func(c config) bool {
@@ -131,54 +155,11 @@ func isMore(field string, than float64) func(config) bool {
 	}
 }
 
-func isOn(field string) func(config) bool { return func(c config) bool { return c.on(field) } }
-
-func isBuffer(field string) func(config) bool {
-	return func(c config) bool { return isSet(field)(c) && fmt.Sprint(c.get(field)) != "0" }
-}
-
-func gateRules() []rule {
-	other := func(field, value string) func(config) bool {
-		return func(c config) bool { return c.text(field) == value }
-	}
-	period := between("cpuCFSQuotaPeriod", float64(time.Millisecond), float64(time.Second))
-	within := period.wrong
-	period.wrong = func(c config) string {
-		if !c.gate("CustomCPUCFSQuotaPeriod") {
-			return ""
-		}
-		return within(c)
-	}
-	custom := needs("CustomCPUCFSQuotaPeriod", "cpuCFSQuotaPeriod", func(c config) bool {
-		n, ok := c.number("cpuCFSQuotaPeriod")
-		return ok && n != float64(100*time.Millisecond)
-	})
-	const graceful, byPriority, alpha = "GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority", "LoggingAlphaOptions"
-	return []rule{
-		period, custom,
-		needs("ImageMaximumGCAge", "imageMaximumGCAge", func(c config) bool { n, ok := c.number("imageMaximumGCAge"); return ok && n != 0 }),
-		needs("RotateKubeletServerCertificate", "serverTLSBootstrap", isOn("serverTLSBootstrap")),
-		needs(graceful, "shutdownGracePeriod", isMore("shutdownGracePeriod", 0)),
-		needs(byPriority, "shutdownGracePeriodByPodPriority", func(c config) bool { l, _ := c.get("shutdownGracePeriodByPodPriority").([]any); return len(l) > 0 }),
-		needs("NodeSwap", "memorySwap.swapBehavior", isSet("memorySwap.swapBehavior")),
-		needs("KubeletCrashLoopBackOffMax", restartPeriod, isSet(restartPeriod)),
-		needs("NodeLogQuery", "enableSystemLogQuery", isOn("enableSystemLogQuery")),
-		needs("MemoryQoS", "memoryReservationPolicy", other("memoryReservationPolicy", "TieredReservation")).in(36, 0),
-		needs("MemoryQoS", "memoryThrottlingFactor", func(c config) bool { n, ok := c.number("memoryThrottlingFactor"); return ok && n != 0.9 }).in(37, 0),
-		needs("KubeletEnsureSecretPulledImages", pullPolicy, isSet(pullPolicy)).in(33, 0),
-		needs(alpha, "logging.options.text.splitStream", isOn("logging.options.text.splitStream")),
-		needs(alpha, "logging.options.json.splitStream", isOn("logging.options.json.splitStream")),
-		needs(alpha, "logging.options.text.infoBufferSize", isBuffer("logging.options.text.infoBufferSize")),
-		needs(alpha, "logging.options.json.infoBufferSize", isBuffer("logging.options.json.infoBufferSize")),
-		between(restartPeriod, float64(time.Second), float64(300*time.Second)),
-	}
-}
-
 // when reports a text where a condition holds.
-func when(condition func(config) bool, format string, args ...any) func(config) string {
+func when(condition func(config) bool, text string) func(config) string {
 	return func(c config) string {
 		if condition(c) {
-			return fmt.Sprintf(format, args...)
+			return text
 		}
 		return ""
 	}
@@ -202,7 +183,21 @@ func compared(low, high string, equal bool) func(config) string {
 }
 
 func pairRules() []rule {
-	const grace, critical, byPriority = "shutdownGracePeriod", "shutdownGracePeriodCriticalPods", "shutdownGracePeriodByPodPriority"
+	const (
+		grace, critical  = "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
+		byPriority       = "shutdownGracePeriodByPodPriority"
+		high, low        = "imageGCHighThresholdPercent", "imageGCLowThresholdPercent"
+		oldest, newest   = "imageMaximumGCAge", "imageMinimumGCAge"
+		pulls, serial    = "maxParallelImagePulls", "serializeImagePulls"
+		query, handler   = "enableSystemLogQuery", "enableSystemLogHandler"
+		cpus             = "reservedSystemCPUs"
+		ofSystem, ofKube = "systemReservedCgroup", "kubeReservedCgroup"
+		allowlist        = "preloadedImagesVerificationAllowlist"
+		factor           = "memoryThrottlingFactor"
+	)
+	pair := func(one, other, text string, wrong func(config) bool) rule {
+		return rule{fields: []string{one, other}, wrong: when(wrong, text)}
+	}
 	second := func(field string) rule {
 		return rule{fields: []string{field}, wrong: when(func(c config) bool {
 			n, ok := c.number(field)
@@ -210,34 +205,34 @@ func pairRules() []rule {
 		}, "must be zero or at least 1s")}
 	}
 	return []rule{
-		{fields: []string{"imageGCHighThresholdPercent", "imageGCLowThresholdPercent"}, wrong: compared("imageGCLowThresholdPercent", "imageGCHighThresholdPercent", false)},
-		{fields: []string{"imageMaximumGCAge", "imageMinimumGCAge"}, wrong: func(c config) string {
-			if !isMore("imageMaximumGCAge", 0)(c) {
+		{fields: []string{high, low}, wrong: compared(low, high, false)},
+		{fields: []string{oldest, newest}, wrong: func(c config) string {
+			if !isMore(oldest, 0)(c) {
 				return ""
 			}
-			return compared("imageMinimumGCAge", "imageMaximumGCAge", false)(c)
+			return compared(newest, oldest, false)(c)
 		}},
 		{fields: []string{grace, critical}, wrong: compared(critical, grace, true)},
 		second(grace), second(critical),
-		{fields: []string{byPriority, grace}, wrong: when(func(c config) bool {
+		pair(byPriority, grace, byPriority+" excludes "+grace+" and "+critical+"; set both to 0s", func(c config) bool {
 			l, _ := c.get(byPriority).([]any)
 			return len(l) > 0 && (isMore(grace, 0)(c) || isMore(critical, 0)(c))
-		}, "%s excludes %s and %s; set both to 0s", byPriority, grace, critical)},
-		{fields: []string{"maxParallelImagePulls", "serializeImagePulls"}, wrong: when(func(c config) bool {
-			return c.on("serializeImagePulls") && isMore("maxParallelImagePulls", 1)(c)
-		}, "maxParallelImagePulls above 1 needs serializeImagePulls: false")},
-		{fields: []string{"systemCgroups", "cgroupRoot"}, wrong: when(func(c config) bool { return c.text("systemCgroups") != "" && c.text("cgroupRoot") == "" }, "systemCgroups needs cgroupRoot")},
-		{fields: []string{"reservedSystemCPUs", "systemReservedCgroup", "kubeReservedCgroup"}, wrong: when(func(c config) bool {
-			return c.text("reservedSystemCPUs") != "" && c.text("systemReservedCgroup")+c.text("kubeReservedCgroup") != ""
-		}, `reservedSystemCPUs excludes the reserved cgroups that NodeConfig sets; add systemReservedCgroup: "" and kubeReservedCgroup: ""`)},
-		{fields: []string{"enableSystemLogQuery", "enableSystemLogHandler"}, wrong: when(func(c config) bool {
-			return c.on("enableSystemLogQuery") && !c.on("enableSystemLogHandler")
-		}, "enableSystemLogQuery needs enableSystemLogHandler")},
-		{fields: []string{"preloadedImagesVerificationAllowlist", pullPolicy}, since: 33, wrong: when(func(c config) bool {
-			return len(c.list("preloadedImagesVerificationAllowlist")) > 0 && c.text(pullPolicy) != "NeverVerifyAllowlistedImages"
-		}, "preloadedImagesVerificationAllowlist needs %s: NeverVerifyAllowlistedImages", pullPolicy)},
-		{fields: []string{"memoryThrottlingFactor"}, wrong: when(func(c config) bool {
-			n, ok := c.number("memoryThrottlingFactor")
+		}),
+		pair(pulls, serial, "maxParallelImagePulls above 1 needs serializeImagePulls: false", func(c config) bool {
+			return c.on(serial) && isMore(pulls, 1)(c)
+		}),
+		pair("systemCgroups", "cgroupRoot", "systemCgroups needs cgroupRoot", func(c config) bool {
+			return c.text("systemCgroups") != "" && c.text("cgroupRoot") == ""
+		}),
+		{fields: []string{cpus, ofSystem, ofKube}, wrong: when(func(c config) bool {
+			return c.text(cpus) != "" && c.text(ofSystem)+c.text(ofKube) != ""
+		}, cpus+" excludes the reserved cgroups that NodeConfig sets; add "+ofSystem+`: "" and `+ofKube+`: ""`)},
+		pair(query, handler, query+" needs "+handler, func(c config) bool { return c.on(query) && !c.on(handler) }),
+		{fields: []string{allowlist, pullPolicy}, since: 33, wrong: when(func(c config) bool {
+			return len(c.list(allowlist)) > 0 && c.text(pullPolicy) != "NeverVerifyAllowlistedImages"
+		}, allowlist+" needs "+pullPolicy+": NeverVerifyAllowlistedImages")},
+		{fields: []string{factor}, wrong: when(func(c config) bool {
+			n, ok := c.number(factor)
 			return ok && (n <= 0 || n > 1)
 		}, "must be above 0 and at most 1")},
 	}
@@ -278,7 +273,8 @@ func enforcement(c config) string {
 	seen := map[string]bool{}
 	for _, v := range values {
 		name, _ := strings.CutSuffix(v, "-compressible")
-		field := map[string]string{"system-reserved": "systemReservedCgroup", "kube-reserved": "kubeReservedCgroup"}[name]
+		field := map[string]string{"system-reserved": "systemReservedCgroup",
+			"kube-reserved": "kubeReservedCgroup"}[name]
 		switch {
 		case seen[v]:
 			return fmt.Sprintf("%q is listed twice", v)
@@ -287,7 +283,8 @@ func enforcement(c config) string {
 		case v == "none":
 			return ""
 		case v != "pods" && field == "":
-			return fmt.Sprintf("unknown value %q; known are pods, system-reserved, system-reserved-compressible, kube-reserved, kube-reserved-compressible, none", v)
+			return fmt.Sprintf("unknown value %q; known are pods, system-reserved, system-reserved-compressible, "+
+				"kube-reserved, kube-reserved-compressible, none", v)
 		case field != "" && c.text(field) == "":
 			return fmt.Sprintf("%s needs %s", v, field)
 		case v != name && seen[name], seen[v+"-compressible"]:
@@ -339,7 +336,7 @@ func Problems(minor int, base, user map[string]any, flags []string) []Problem {
 	}
 	set := fieldsSet(merge(user, flagged))
 	for _, r := range rules() {
-		if r.since > minor || r.until != 0 && r.until < minor {
+		if r.since > minor {
 			continue
 		}
 		if said := r.wrong(c); said != "" {

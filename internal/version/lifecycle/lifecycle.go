@@ -5,9 +5,16 @@
 package lifecycle
 
 import (
+	"cmp"
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 )
+
+// Checked is the day on which the table was last compared with its sources. Pages call a
+// release ended if its support had ended by then.
+const Checked = "2026-11-28"
 
 // Row is a release line, or another end of the support of one.
 type Row struct {
@@ -26,18 +33,47 @@ type Row struct {
 	Source string
 }
 
+//go:embed versions.txt
+var versions string
+
+// table has a row for each line of versions.txt. A source is an address or the name of one.
+var table = sync.OnceValue(func() (rows []Row) {
+	sources := map[string]string{}
+	for line := range strings.Lines(versions) {
+		words := strings.Split(strings.TrimSpace(line), "|")
+		for i := range words {
+			words[i] = strings.TrimSpace(words[i])
+		}
+		switch {
+		case line == "\n" || line[0] == '#':
+		case words[0] == "source" && len(words) == 3:
+			sources[words[1]] = words[2]
+		case len(words) == 6:
+			rows = append(rows, Row{
+				ID: words[0], Version: words[1], Newest: words[2], Ends: words[3], Of: words[4],
+				Source: cmp.Or(sources[words[5]], words[5]),
+			})
+		default:
+			panic("versions.txt is damaged: " + line) // a test reads the table
+		}
+	}
+	return rows
+})
+
 // All returns the table.
-func All() []Row { return table() }
+func All() []Row { return slices.Clone(table()) }
 
 // Of returns the rows of an ID, those of the newest line first.
 func Of(id string) []Row {
-	return slices.DeleteFunc(table(), func(r Row) bool { return r.ID != id })
+	return slices.DeleteFunc(All(), func(r Row) bool { return r.ID != id })
 }
 
 // Line returns the rows of a complete version's line, the line's own end first. It is
 // empty for an unknown line.
 func Line(id, version string) []Row {
-	return slices.DeleteFunc(Of(id), func(r Row) bool { return r.Version != version && !strings.HasPrefix(version, r.Version+".") })
+	return slices.DeleteFunc(Of(id), func(r Row) bool {
+		return r.Version != version && !strings.HasPrefix(version, r.Version+".")
+	})
 }
 
 // Default returns the release that eksnode installs: that of the newest line with an end
