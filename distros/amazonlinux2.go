@@ -8,7 +8,8 @@ func amazonLinux2() Distro {
 	d.Versions = []string{"2"}
 	d.NewestKubernetes = 34
 	d.Tested = ShapeTested
-	d.Differs = "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng."
+	d.Differs = "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras " +
+		"repository docker, container-selinux in selinux-ng."
 	d.Releases = map[string]ReleaseFacts{"2": {Containerd: "1.7"}}
 	d.PackageManager = Yum()
 	d.OptionPackages = UsualOptionPackages("audit", "chrony") // drivers need a kernel of choice

@@ -12,7 +12,8 @@ func amazonLinux2023() Distro {
 	}
 	d.Packages[Networking] = []string{"conntrack-tools", "ethtool", "iproute", "ipset", "iptables-nft", "nftables",
 		"socat"}
-	d.FIPS = fipsModeSetup("install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning")
+	d.FIPS = fipsModeSetup("install crypto-policies-scripts, run fips-mode-setup --enable and restart before " +
+		"provisioning")
 	d.NVIDIA = nvidiaOfRedHat(nvidiaStream)
 	d.Guide = redHatGuide("al2023", CIS1, CIS2)
 	d.Network = Networkd()

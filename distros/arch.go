@@ -8,7 +8,8 @@ func arch() Distro {
 		Name:      "Arch Linux",
 		OSRelease: []string{"arch"},
 		Tested:    ShapeTested,
-		Differs:   "Refreshing the package lists upgrades the whole system, because Arch does not support partial upgrades. Only amd64.",
+		Differs: "Refreshing the package lists upgrades the whole system, because Arch does not support partial " +
+			"upgrades. Only amd64.",
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 

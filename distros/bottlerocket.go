@@ -4,7 +4,8 @@ package distros
 func bottlerocket() Unprovisioned {
 	return Unprovisioned{
 		ID: "bottlerocket", Name: "Bottlerocket", OSRelease: []string{"bottlerocket"},
-		Reason:  "Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its images are nodes already",
+		Reason: "Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its " +
+			"images are nodes already",
 		Instead: "use its image unchanged, and configure the node with TOML in user data",
 	}
 }

@@ -5,12 +5,14 @@ func debian() Distro {
 	d.OSRelease = []string{"debian"}
 	d.Versions = []string{"12", "13"}
 	d.Tested = Joins
-	d.Differs = "Images of 13 (`make e2e`) and 12 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13."
+	d.Differs = "Images of 13 (`make e2e`) and 12 (`make e2e-full`) join a real cluster in the tests. containerd is " +
+		"1.6 in Debian 12 and 1.7 in Debian 13."
 	d.Releases = map[string]ReleaseFacts{
 		"12": {Containerd: "1.6"},
 		"13": {Containerd: "1.7"},
 	}
-	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator"))
+	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"),
+		"systemd-zram-generator"))
 	d.NVIDIA = nvidiaOfDebian()
 	d.FIPS = NoFIPS()
 	d.Guide = Guide{Packages: []string{"openscap-scanner", "ssg-debian"}, Product: "debian{major}",

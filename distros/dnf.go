@@ -21,7 +21,8 @@ type dnfManager struct {
 }
 
 // DNF is the package manager of Amazon Linux 2023, Fedora and Red Hat's family. It
-// would wait for another dnf process forever. Options turn that off, and eksnode calls dnf again instead. dnf 5 ignores the option, so eksnode stops it.
+// would wait for another dnf process forever. Options turn that off, and eksnode calls dnf
+// again instead. dnf 5 ignores the option, so eksnode stops it.
 func DNF() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
@@ -63,7 +64,8 @@ func newRpmManager(name string, patience time.Duration, held string, options []s
 	m := manager{
 		name: name, refreshing: name + " makecache",
 		tool:    tool{words: 2, symptoms: "rpm", locked: dnfLocked, patience: patience},
-		install: line("install", held, "--"), remove: line("remove", held, "--"), clean: line("clean", "packages"), pin: "-",
+		install: line("install", held, "--"), remove: line("remove", held, "--"), clean: line("clean", "packages"),
+		pin:          "-",
 		repositories: rpmRepositories("/etc/yum.repos.d"), // dnf imports the keys that a repository names
 		rules: []scrub.Rule{caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*",
 			"/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/var/lib/yum/uuid",
@@ -118,7 +120,8 @@ func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) 
 
 // dnfLocked matches the messages of dnf, dnf 5, yum and rpm about another running
 // process. rpm uses fcntl(2), and the path in its message is the locked file.
-const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|` + dnf5Waits +
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|` +
+	`Failed to obtain rpm transaction lock|` + dnf5Waits +
 	`|can't create transaction lock on (\S+) \(Resource temporarily unavailable\)`
 
 // dnf5Waits matches the output of a dnf 5 that waits for another one: the message,

@@ -8,7 +8,8 @@ func flatcar() Distro {
 		Name:      "Flatcar Container Linux",
 		OSRelease: []string{"flatcar"},
 		Tested:    ShapeTested,
-		Differs:   "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so `packages` must stay empty. Nodes do not update themselves: build a new image instead.",
+		Differs: "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so " +
+			"`packages` must stay empty. Nodes do not update themselves: build a new image instead.",
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 

@@ -168,6 +168,6 @@ func CloudImageByName(name, arch string) (CloudImage, error) {
 	if known {
 		return CloudImage{}, fmt.Errorf("the publisher has no cloud image %s for the architecture %s", name, arch)
 	}
-	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; known are %s%s",
-		name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
+	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; "+
+		"known are %s%s", name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
 }

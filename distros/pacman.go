@@ -42,7 +42,8 @@ func newPacman() pacmanManager {
 			identity("pacman-key", "pacman-key",
 				"every node would have the private key with which its package manager trusts other keys",
 				`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)",
-				keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed", keys+"S.*"),
+				keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed",
+				keys+"S.*"),
 			packageState("pacman", "pacman(8)", pacmanState, pacmanLock, packages.PacmanLocal+"/*"),
 		},
 	}, holdsInConf{"/etc/pacman.conf", "options", "IgnorePkg"}} // any number of times, see pacman.conf(5)
@@ -81,7 +82,8 @@ func (m pacmanManager) Refresh(ctx context.Context, h *host.Host) error {
 
 // Pinned refuses: Arch's repositories have only the newest version.
 func (pacmanManager) Pinned(name, version string) (string, error) {
-	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the package from %s", name, version, surface.Name("package_versions"))
+	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the "+
+		"package from %s", name, version, surface.Name("package_versions"))
 }
 
 // pacmanCache has the downloaded packages.
@@ -143,8 +145,8 @@ const pacmanLocked = `unable to lock database`
 // still exists.
 func pacmanState(d *scrub.Draft) {
 	if lock := d.Paths[0]; d.Exists(lock) {
-		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`,
-			lock))
+		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and `+
+			`"pacman -Syu"`, lock))
 	}
 	seen := map[string]string{}
 	for _, folder := range d.Matching(d.Paths[1]) {
@@ -160,9 +162,12 @@ func pacmanState(d *scrub.Draft) {
 		seen[name] = entry
 		switch {
 		case lacks != "":
-			d.Find(plainName(entry), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf("pacman left the package half installed, without its %s: "+
+				`run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			d.Find(plainName(entry), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), packages.PacmanLocal, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf("pacman also has %s, so an upgrade was interrupted: "+
+				`remove the older folder from %s and run "pacman -S %s"`, plainName(before), packages.PacmanLocal,
+				plainName(name)))
 		}
 	}
 }

@@ -116,7 +116,8 @@ const lockPatience = 5 * time.Minute
 
 // patiently repeats do while another process holds a lock. The context of do ends
 // with the patience.
-func patiently(ctx context.Context, patience time.Duration, do func(limit context.Context) (locked bool, err error)) error {
+func patiently(ctx context.Context, patience time.Duration,
+	do func(limit context.Context) (locked bool, err error)) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

@@ -14,7 +14,8 @@ func ubuntu() Distro {
 	}
 	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator"))
 	d.NVIDIA = nvidiaOfUbuntu()
-	d.FIPS = FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"}
+	d.FIPS = FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before " +
+		"provisioning, or choose a base image of Ubuntu Pro FIPS"}
 	d.Guide = Guide{Packages: []string{"openscap-scanner", "ssg-debderived"}, Product: "ubuntu{version}",
 		Levels: []string{CIS1, CIS2, STIG}}
 	d.Time = DebianChrony()

@@ -27,7 +27,8 @@ func newZypper() zypperManager {
 		// repositories that it refreshed a moment ago.
 		refresh: [][]string{zypperLine("refresh", "--force")},
 		install: zypperLine("install", "--no-recommends", "--auto-agree-with-licenses", "--oldpackage", "--"),
-		remove:  zypperLine("remove", "--"), drop: []string{"--clean-deps"}, clean: zypperLine("clean", "--all"), pin: "=",
+		remove:  zypperLine("remove", "--"), drop: []string{"--clean-deps"}, clean: zypperLine("clean", "--all"),
+		pin:          "=",
 		tool:         tool{words: 3, symptoms: "zypper", locked: zypperLocked, patience: lockPatience},
 		kernels:      rpmKernels("zypper", "--quiet", "search", "--type", "package", "kernel*"),
 		repositories: rpmRepositories("/etc/zypp/repos.d", "rpm", "--import"),
