@@ -151,6 +151,13 @@ func TestSelectionOfRules(t *testing.T) {
 	}
 }
 
+func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
+	t.Helper()
+	items, err := spec.Items(m, more)
+	require.NoError(t, err)
+	return items
+}
+
 func withPath(name string) Rule {
 	return Rule{ID: "x", Phase: State, Verb: plan.Remove, Why: "y", Paths: []string{name}}
 }

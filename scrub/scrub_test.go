@@ -66,13 +66,6 @@ func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
 	return d.Answer, d.Err
 }
 
-func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
-	t.Helper()
-	items, err := spec.Items(m, more)
-	require.NoError(t, err)
-	return items
-}
-
 func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {
 	t.Helper()
 	items := selected(t, spec, ToScrub)
