@@ -59,8 +59,7 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
 	}
 	idle, why := Inspect, "only report, so a scrub would change nothing: run an audit with these rules, or also "+
-		"select rules that "+
-		"remove something"
+		"select rules that remove something"
 	if m == ToAudit {
 		idle, why = rule.Quiesce, "only stop programs, so an audit would check nothing: also select rules that look "+
 			"for leftover state"

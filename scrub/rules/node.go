@@ -51,9 +51,9 @@ func notANode(d *rule.Draft) {
 		return // the rule can-join covers machines with a manifest
 	}
 	if missing := missingParts(d); missing != nil {
-		d.Find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+strings.Join(missing,
-			", ")+
-			"; provision the machine, or skip the rule not-a-node if another tool makes it a node")
+		d.Find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+
+			strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool makes it "+
+			"a node")
 	}
 }
 

@@ -155,8 +155,7 @@ func hostKeysElsewhere(d *rule.Draft) {
 		if path.IsAbs(name) && !rule.Kept([]string{hostKeyGlob}, name) && !rule.About(d.Answer.Findings, name) &&
 			d.Exists(name) {
 			d.Find(name, fmt.Sprintf("a host key that every node would share, named in %s:%d: remove the key, and "+
-				"let a unit "+
-				"create it at boot before sshd starts", s.file, s.line))
+				"let a unit create it at boot before sshd starts", s.file, s.line))
 		}
 	}
 }
