@@ -52,8 +52,8 @@ func notANode(d *rule.Draft) {
 	}
 	if missing := missingParts(d); missing != nil {
 		d.Find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+
-			strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool makes it "+
-			"a node")
+			strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool "+
+			"makes it a node")
 	}
 }
 
