@@ -51,7 +51,7 @@ func newApt(patience time.Duration) aptManager {
 				"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true",
 				"APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_SUSPEND=1",
 			},
-			symptoms: aptSymptoms(), locked: aptLocked, patience: patience,
+			symptoms: "apt", locked: aptLocked, patience: patience,
 		},
 		kernels: debKernels(), repositories: debRepositories(),
 		rules: []scrub.Rule{
@@ -175,24 +175,6 @@ func quiet(h *host.Host) (restore func() error, err error) {
 		}
 		return nil
 	}, nil
-}
-
-func aptSymptoms() []symptom {
-	return append(diskSymptoms(), []symptom{
-		{`Unable to locate package (\S+)`, noPackage},
-		{`Package '(.+?)' has no installation candidate`, noPackage},
-		{`Version '(.+?)' for '.+?' was not found`, noVersion},
-		{`(\S+ : Conflicts: \S+)`, conflicts},
-		{`(?s)The following packages will be REMOVED:\s+(.+?)\n\S.*remove is disabled`, "packages conflict: apt would remove $1; remove it yourself, or leave out the new package"},
-		{`EXPKEYSIG (\S+)`, "a repository is signed with the key $1, which has expired; use its publisher's new key"},
-		{`Release file for (\S+) is expired`, "the index $1 of a repository has expired; use a mirror that is up to date, and check the machine's clock"},
-		{`NO_PUBKEY (\S+)`, "a repository is signed with the key $1, which this machine does not trust"},
-		{`GPG error: (.+?) (?:In)?Release`, "the signature of the repository $1 could not be verified"},
-		{`The repository '(.+?)' (?:does not have a Release file|is not signed|is no longer signed)`, "the repository $1 is missing or not signed; only signed repositories are used"},
-		{`couldn't be authenticated`, "a package's signature could not be verified"},
-		{`Failed to fetch (\S+?)(?:(?:In)?Release|Packages\S*)?\s`, noRepository},
-		{aptLocked, stillRunning},
-	}...)
 }
 
 // aptLocked matches the messages of apt and dpkg about another running process.

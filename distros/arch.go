@@ -8,7 +8,8 @@ func arch() Distro {
 		Name:      "Arch Linux",
 		OSRelease: []string{"arch"},
 		Tested:    ShapeTested,
-		Differs:   "Refreshing the package lists upgrades the whole system, because Arch does not support partial upgrades. Only amd64.",
+		Differs: "Refreshing the package lists upgrades the whole system, because Arch does not support partial " +
+			"upgrades. Only amd64.",
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 
@@ -38,14 +39,5 @@ func arch() Distro {
 		Quirks:   []Quirk{ResolvedStub(), CloudInitHotplug()},
 
 		DefaultUser: "arch",
-		BaseImages: []BaseImage{
-			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64", Sources: []string{"https://wiki.archlinux.org/title/Arch_Linux_AMIs_for_Amazon_Web_Services"}},
-		},
-		CloudImages: []CloudImage{
-			{URL: "https://geo.mirror.pkgbuild.com/images/latest/Arch-Linux-{arch}-cloudimg.qcow2",
-				Sums:           "https://geo.mirror.pkgbuild.com/images/latest/Arch-Linux-{arch}-cloudimg.qcow2.SHA256",
-				ImageSignature: "{url}.sig", Key: "arch",
-				AMD64: "x86_64"},
-		},
 	}
 }

@@ -42,7 +42,8 @@ const whyArguments = "kernel_arguments asks for them"
 func GrubDropIn() CommandLine {
 	return CommandLine{
 		Name: "GRUB, /etc/default/grub.d",
-		File: File{"/etc/default/grub.d/80-eksnode.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\"\n", whyArguments},
+		File: File{"/etc/default/grub.d/80-eksnode.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\"\n",
+			whyArguments},
 		Take: []string{"update-grub"}, TakenFile: "/boot/grub/grub.cfg",
 		Default: []string{"update-grub"}, DefaultFor: "/boot/grub/grub.cfg",
 	}
@@ -52,7 +53,8 @@ func GrubDropIn() CommandLine {
 func GrubLine(mkconfig, config string) CommandLine {
 	return CommandLine{
 		Name: "GRUB, /etc/default/grub", Appended: true,
-		File: File{"/etc/default/grub", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\" # eksnode\n", whyArguments},
+		File: File{"/etc/default/grub", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\" # eksnode\n",
+			whyArguments},
 		Take: []string{mkconfig, "-o", config}, TakenFile: config,
 		Default: []string{mkconfig, "-o", config}, DefaultFor: config,
 	}

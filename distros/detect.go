@@ -54,7 +54,8 @@ func (d Distro) ForHost(h *host.Host) (Distro, Release, error) {
 	}
 	release, err := ReadRelease(h)
 	if err == nil && (!slices.Contains(d.OSRelease, release.ID) || !d.covers(release.VersionID)) {
-		err = fmt.Errorf("%s is not %s, which has the IDs %s and the versions %s", release, d.Name, strings.Join(d.OSRelease, ", "), strings.Join(d.Versions, ", "))
+		err = fmt.Errorf("%s is not %s, which has the IDs %s and the versions %s", release, d.Name,
+			strings.Join(d.OSRelease, ", "), strings.Join(d.Versions, ", "))
 	}
 	return d.of(release.VersionID), release, err
 }
@@ -83,7 +84,8 @@ func match(release Release) (Distro, error) {
 			}
 			return strings.Join(list, " and ")
 		}
-		return Distro{}, surface.Errorf("%s is not supported; supported are the versions %s; to try this version anyway, set %s to that name",
+		return Distro{}, surface.Errorf("%s is not supported; supported are the versions %s; to try this version "+
+			"anyway, set %s to that name",
 			release, surface.Words{HCL: versions(string(byName)), Flags: versions(byName.Flag())}, byName)
 	}
 	return Distro{}, unknown(release)
@@ -92,7 +94,8 @@ func match(release Release) (Distro, error) {
 func unknown(release Release) error {
 	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
 	if like := alike(release); len(like) > 0 {
-		return surface.Errorf("%s; its ID_LIKE names %s: if the machine behaves like it, set %s", msg, strings.Join(like, " and "), byName.Is(like[0]))
+		return surface.Errorf("%s; its ID_LIKE names %s: if the machine behaves like it, set %s", msg,
+			strings.Join(like, " and "), byName.Is(like[0]))
 	}
 	return surface.Errorf("%s; if the machine behaves like one of them, set %s to that name", msg, byName)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
@@ -51,41 +52,13 @@ const alpineRefused = "Alpine Linux cannot be provisioned: Alpine starts with Op
 
 func TestDetectRefusesUnsupportedMachines(t *testing.T) {
 	list := strings.Join(IDs(), ", ")
-	known := "known are " + list
-	tests := map[string]struct{ release, err string }{
-		"an unknown distribution": {
-			"ID=slackware\nVERSION_ID=15.0\nPRETTY_NAME=\"Slackware 15.0\"\n",
-			`Slackware 15.0 (ID="slackware" VERSION_ID="15.0") is not known; ` + known + `; if the machine behaves like one of them, set distro to that name`,
-		},
-		"a derivative, naming its ID_LIKE": {
-			"ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n",
-			`the distribution ID="kali" VERSION_ID="2024.1" is not known; ` + known + `; its ID_LIKE names debian: if the machine behaves like it, set distro = "debian"`,
-		},
-		"an untested version": {
-			"ID=debian\nVERSION_ID=\"10\"\nPRETTY_NAME=\"Debian GNU/Linux 10 (buster)\"\n",
-			`Debian GNU/Linux 10 (buster) (ID="debian" VERSION_ID="10") is not supported; supported are the versions 12, 13 (distro "debian"); to try this version anyway, set distro to that name`,
-		},
-		"an untested Amazon Linux": {
-			"ID=amzn\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2018.03\"\n",
-			`the distribution ID="amzn" VERSION_ID="2018.03" is not supported; supported are the versions 2 (distro "amazonlinux2") and 2023 (distro "amazonlinux2023"); to try this version anyway, set distro to that name`,
-		},
-		"Alpine, with the reason": {
-			"ID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME=\"Alpine Linux v3.20\"\n",
-			`Alpine Linux v3.20 (ID="alpine" VERSION_ID="3.20.3"): ` + alpineRefused,
-		},
-		"Bottlerocket, with the reason": {
-			"ID=bottlerocket\nVERSION_ID=1.50.0\nPRETTY_NAME=\"Bottlerocket OS 1.50.0 (aws-k8s-1.34)\"\n",
-			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its images are nodes already; use its image unchanged, and configure the node with TOML in user data`,
-		},
-		"a broken file": {
-			"ID=\"x\n",
-			`reading /etc/os-release: line 1: the value of ID has a quote without an end; name the distribution with distro = "…", one of ` + list,
-		},
-	}
+	filled := strings.NewReplacer("{{list}}", list, "{{alpine}}", alpineRefused)
+	var tests map[string]struct{ Release, Err string }
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/refused.yaml")), &tests))
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": test.release}), "")
-			require.EqualError(t, err, test.err)
+			_, _, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": test.Release}), "")
+			require.EqualError(t, err, filled.Replace(test.Err))
 		})
 	}
 	t.Run("no file at all", func(t *testing.T) {

@@ -21,7 +21,8 @@ type dnfManager struct {
 }
 
 // DNF is the package manager of Amazon Linux 2023, Fedora and Red Hat's family. It
-// would wait for another dnf process forever. Options turn that off, and eksnode calls dnf again instead. dnf 5 ignores the option, so eksnode stops it.
+// would wait for another dnf process forever. Options turn that off, and eksnode calls dnf
+// again instead. dnf 5 ignores the option, so eksnode stops it.
 func DNF() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
@@ -62,8 +63,9 @@ func newRpmManager(name string, patience time.Duration, held string, options []s
 	line := func(verb string, more ...string) []string { return slices.Concat([]string{name, verb}, options, more) }
 	m := manager{
 		name: name, refreshing: name + " makecache",
-		tool:    tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
-		install: line("install", held, "--"), remove: line("remove", held, "--"), clean: line("clean", "packages"), pin: "-",
+		tool:    tool{words: 2, symptoms: "rpm", locked: dnfLocked, patience: patience},
+		install: line("install", held, "--"), remove: line("remove", held, "--"), clean: line("clean", "packages"),
+		pin:          "-",
 		repositories: rpmRepositories("/etc/yum.repos.d"), // dnf imports the keys that a repository names
 		rules: []scrub.Rule{caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*",
 			"/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/var/lib/yum/uuid",
@@ -118,23 +120,10 @@ func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) 
 
 // dnfLocked matches the messages of dnf, dnf 5, yum and rpm about another running
 // process. rpm uses fcntl(2), and the path in its message is the locked file.
-const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|` + dnf5Waits +
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|` +
+	`Failed to obtain rpm transaction lock|` + dnf5Waits +
 	`|can't create transaction lock on (\S+) \(Resource temporarily unavailable\)`
 
 // dnf5Waits matches the output of a dnf 5 that waits for another one: the message,
 // then a line for each process, then advice.
 const dnf5Waits = `Waiting for a lock on [^\n]*(?:\n(?:\d+[\t ][^\n]*|Use the [^\n]*)?)*\z`
-
-func rpmSymptoms() []symptom {
-	return append(diskSymptoms(), []symptom{
-		{dnfLocked, stillRunning},
-		{`(?:Unable to find a match:|No match for argument:|No package|Not available:) (\S+)`, noPackage},
-		{`(?:Failed to download metadata for repo|Cannot find a valid baseurl for repo|Failure getting repository|One of the configured repositories failed)[:( ]*'?([^')\s]+)`, noRepository},
-		{`Failed to download metadata \((?:baseurl|mirrorlist|metalink): ".*?"\) for repository "([^"]+)"`, noRepository}, // dnf 5
-		{`There are no enabled repositories|No matching repositories for \*`, "this machine has no enabled repository; enable one in /etc/yum.repos.d"},
-		{`checksum doesn't match|has incorrect checksum`, "a package differs from the repository's index; repeat when the mirror is up to date, or use another mirror"},
-		{`Cannot download (\S+): All mirrors were tried`, "the package $1 could not be downloaded; check the machine's network, proxy and repositories"},
-		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
-		{`GPG check FAILED|OpenPGP check for package \S+ .*has failed|Signature verification failed|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
-	}...)
-}

@@ -109,12 +109,14 @@ func servicePolicy() scrub.Rule {
 	return scrub.Rule{
 		ID: "apt-policy", Phase: scrub.Caches, Groups: []string{"packages"}, Verb: plan.Remove,
 		Paths: []string{policyPath}, Owner: "eksnode",
-		Why:         "an agent that was killed while it installed packages leaves a policy that stops packages from starting services",
+		Why: "an agent that was killed while it installed packages leaves a policy that stops packages from " +
+			"starting services",
 		Regenerated: "nothing", Source: "invoke-rc.d(8)",
 		Look: func(d *scrub.Draft) {
+			const why = "an agent that was killed left this policy, which stops packages from starting services"
 			d.OwnTexts(d.Paths, func(name string, text []byte) {
 				if string(text) == policy {
-					d.Remove(name, "an agent that was killed left this policy, which stops packages from starting services")
+					d.Remove(name, why)
 				}
 			})
 		},
@@ -246,7 +248,8 @@ func (m aptManager) unpackAgain(ctx context.Context, h *host.Host, states map[dp
 		return err
 	}
 	wanted := dpkgNames(states, dpkgEntry.wanted)
-	if err := run(wanted, m.get("install", "--reinstall", "--no-install-recommends", "--allow-change-held-packages", "--no-remove")...); err != nil {
+	if err := run(wanted, m.get("install", "--reinstall", "--no-install-recommends", "--allow-change-held-packages",
+		"--no-remove")...); err != nil {
 		return err
 	}
 	// What was new is a dependency, or is going to be installed by its name.

@@ -105,7 +105,8 @@ func nvidiaOfDebian() Driver {
 
 // nvidiaOfUbuntu is in Ubuntu's archive: modules that are built and signed for each kernel.
 func nvidiaOfUbuntu() Driver {
-	const modules, headless = "linux-modules-nvidia-" + aLine + "-server", "nvidia-headless-no-dkms-" + aLine + "-server"
+	const modules, headless = "linux-modules-nvidia-" + aLine + "-server",
+		"nvidia-headless-no-dkms-" + aLine + "-server"
 	return Driver{
 		Open:    []string{modules + "-open-" + aFlavour, headless + "-open", "nvidia-utils-" + aLine + "-server"},
 		Closed:  []string{modules + "-" + aFlavour, headless, "nvidia-utils-" + aLine + "-server"},

@@ -8,7 +8,8 @@ func flatcar() Distro {
 		Name:      "Flatcar Container Linux",
 		OSRelease: []string{"flatcar"},
 		Tested:    ShapeTested,
-		Differs:   "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so `packages` must stay empty. Nodes do not update themselves: build a new image instead.",
+		Differs: "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so " +
+			"`packages` must stay empty. Nodes do not update themselves: build a new image instead.",
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 
@@ -37,10 +38,5 @@ func flatcar() Distro {
 		Quirks:   []Quirk{ReadOnlyUsr(), flatcarContainerd(), flatcarUpdates(), ResolvedStub()},
 
 		DefaultUser: "core",
-		BaseImages: []BaseImage{
-			// The ? excludes the names for arm64. A patch release above 9 is not found.
-			{Owner: "075585003325", Name: "Flatcar-stable-*.?-hvm", AMD64: "amd64", Sources: []string{"https://github.com/flatcar/mantle/blob/flatcar-master/cmd/plume/specs.go", "https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-			{Owner: "075585003325", Name: "Flatcar-stable-*-arm64-hvm", ARM64: "arm64", Sources: []string{"https://github.com/flatcar/mantle/blob/flatcar-master/cmd/plume/specs.go", "https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-		},
 	}
 }

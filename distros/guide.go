@@ -27,8 +27,8 @@ const guideFolder = "/usr/share/xml/scap/ssg/content/"
 // File is the data stream of a release in the package of the content.
 func (g Guide) File(version string) string {
 	major, _, _ := strings.Cut(version, ".")
-	return guideFolder + "ssg-" + strings.NewReplacer("{version}", strings.ReplaceAll(version, ".", ""), "{major}", major).
-		Replace(g.Product) + "-ds.xml"
+	product := strings.NewReplacer("{version}", strings.ReplaceAll(version, ".", ""), "{major}", major)
+	return guideFolder + "ssg-" + product.Replace(g.Product) + "-ds.xml"
 }
 
 // redHatGuide is the content of the family of Red Hat, where each rebuild has its product.

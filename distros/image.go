@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // BaseImage describes a base image on AWS.
 type BaseImage struct {
 	// Versions are the versions of the distribution that the image contains;
 	// empty means all.
-	Versions []string `json:"-"`
+	Versions []string `json:"-" file:"versions"`
 	// Owner is the AWS account that publishes the image in the commercial
 	// regions, and Name the pattern of its name.
 	Owner string `json:"owner"`
@@ -25,13 +27,13 @@ type BaseImage struct {
 	// one. Parameter and Name may contain {version}, {arch} and {kernel}.
 	Parameter string `json:"ssm_parameter,omitempty"`
 	// Kernels are the lines of kernels by which the publisher offers images; empty means one.
-	Kernels []string `json:"-"`
+	Kernels []string `json:"-" file:"kernels"`
 	// AMD64 and ARM64 are the publisher's names of the architectures.
-	AMD64 string `json:"-"`
-	ARM64 string `json:"-"`
+	AMD64 string `json:"-" file:"amd64"`
+	ARM64 string `json:"-" file:"arm64"`
 	// Sources are public pages or files of others with the account, the form of the
 	// name, or both. Empty means that none was found.
-	Sources []string `json:"-"`
+	Sources []string `json:"-" file:"sources"`
 }
 
 // For fills in a version, an architecture in Go's spelling, and the line of a kernel; empty
@@ -42,14 +44,16 @@ func (b BaseImage) For(version, arch, kernel string) (BaseImage, error) {
 		return BaseImage{}, fmt.Errorf("the base image %s does not exist for the architecture %q", b.Name, arch)
 	}
 	if len(b.Versions) > 0 && !slices.Contains(b.Versions, version) {
-		return BaseImage{}, fmt.Errorf("the base image %s exists for the versions %s, not %q", b.Name, strings.Join(b.Versions, ", "), version)
+		return BaseImage{}, fmt.Errorf("the base image %s exists for the versions %s, not %q", b.Name,
+			strings.Join(b.Versions, ", "), version)
 	}
 	if kernel != "" && !slices.Contains(b.Kernels, kernel) {
 		return BaseImage{}, fmt.Errorf("the publisher has no images by the kernel %q; known are %s", kernel,
 			cmp.Or(strings.Join(b.Kernels, ", "), "none"))
 	}
 	fill := func(text, always string) string {
-		return strings.NewReplacer("{version}", version, "{arch}", spelled, "{kernel}", cmp.Or(kernel, always)).Replace(text)
+		return strings.NewReplacer("{version}", version, "{arch}", spelled, "{kernel}", cmp.Or(kernel, always)).
+			Replace(text)
 	}
 	b.Name, b.Parameter = fill(b.Name, "*"), fill(b.Parameter, "default")
 	return b, nil
@@ -59,9 +63,10 @@ func (b BaseImage) For(version, arch, kernel string) (BaseImage, error) {
 // distribution), an architecture in Go's spelling, and the line of a kernel.
 func (d Distro) BaseImage(version, arch, kernel string) (BaseImage, error) {
 	if len(d.Versions) > 0 && !slices.Contains(d.Versions, version) {
-		return BaseImage{}, fmt.Errorf("%s has no version %q; known are %s", d.Name, version, strings.Join(d.Versions, ", "))
+		return BaseImage{}, fmt.Errorf("%s has no version %q; known are %s", d.Name, version,
+			strings.Join(d.Versions, ", "))
 	}
-	var err error
+	err := fmt.Errorf("%s has no base image", d.Name)
 	for _, b := range d.BaseImages {
 		var found BaseImage
 		if found, err = b.For(version, arch, kernel); err == nil {
@@ -75,20 +80,43 @@ func (d Distro) BaseImage(version, arch, kernel string) (BaseImage, error) {
 type CloudImage struct {
 	// Version is the version of the distribution; empty for a rolling one. Kernel names
 	// the publisher's second image, with another kernel; empty for the usual one.
-	Version, Kernel string
+	Version string `file:"version"`
+	Kernel  string `file:"kernel"`
 	// URL is the publisher's address. {arch} means the architecture, and the name of
 	// the file may be a pattern; the last match in the checksum file counts. Sums is the
 	// address of that file.
-	URL, Sums string
+	URL  string `file:"url"`
+	Sums string `file:"sums"`
 	// Key is the publisher's public key: the name of a file in the folder keys here, and its
 	// content from CloudImageByName; empty without a signature that can be checked. The key
 	// has signed the checksum file. Signature is the address of the signature; empty if the
 	// file itself has it. With ImageSignature, the key has signed the image instead. {sums}
 	// and {url} mean the other addresses.
-	Key, Signature, ImageSignature string
+	Key            string `file:"key"`
+	Signature      string `file:"signature"`
+	ImageSignature string `file:"image_signature"`
 	// AMD64 and ARM64 are the publisher's names of the architectures.
-	AMD64, ARM64 string
+	AMD64 string `file:"amd64"`
+	ARM64 string `file:"arm64"`
 }
+
+//go:embed images.yaml
+var imagesFile []byte
+
+// images are the images of a distribution.
+type images struct {
+	Base  []BaseImage  `file:"base"`
+	Cloud []CloudImage `file:"cloud"`
+}
+
+// imagesOf are the images of the distributions, by ID.
+var imagesOf = sync.OnceValue(func() map[string]images {
+	all := map[string]images{}
+	if _, err := strictjson.ReadYAML("images.yaml", imagesFile, &all); err != nil {
+		panic(err) // the file is ours
+	}
+	return all
+})
 
 // keys has the publishers' public keys. Each has its fingerprint and source as a comment.
 //
@@ -121,22 +149,25 @@ func CloudImageByName(name, arch string) (CloudImage, error) {
 				continue
 			}
 			known = true
-			if spelled := map[string]string{"amd64": image.AMD64, "arm64": image.ARM64}[arch]; spelled != "" {
-				for _, address := range []*string{&image.URL, &image.Sums, &image.Signature, &image.ImageSignature} {
-					*address = strings.NewReplacer("{arch}", spelled, "{sums}", image.Sums, "{url}", image.URL).Replace(*address)
-				}
-				if image.Key == "" {
-					return image, nil
-				}
-				key, err := keys.ReadFile("keys/" + image.Key + ".asc")
-				image.Key = string(key)
-				return image, err
+			spelled := map[string]string{"amd64": image.AMD64, "arm64": image.ARM64}[arch]
+			if spelled == "" {
+				continue
 			}
+			for _, address := range []*string{&image.URL, &image.Sums, &image.Signature, &image.ImageSignature} {
+				filled := strings.NewReplacer("{arch}", spelled, "{sums}", image.Sums, "{url}", image.URL)
+				*address = filled.Replace(*address)
+			}
+			if image.Key == "" {
+				return image, nil
+			}
+			key, err := keys.ReadFile("keys/" + image.Key + ".asc")
+			image.Key = string(key)
+			return image, err
 		}
 	}
 	if known {
 		return CloudImage{}, fmt.Errorf("the publisher has no cloud image %s for the architecture %s", name, arch)
 	}
-	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; known are %s%s",
-		name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
+	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; "+
+		"known are %s%s", name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
 }

@@ -9,43 +9,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-// Names of images as their publishers register them, from the sources that the
-// table names. Each is found by the pattern of its own distribution, version and
-// architecture, and by no other.
+// Each name of testdata/published.yaml is found by its own pattern, and by no other.
 func TestPatternsMatchThePublishersNames(t *testing.T) {
-	type key struct{ id, version, arch string }
-	published := map[string]key{
-		"al2023-ami-minimal-2023.5.20240722.0-kernel-6.1-x86_64":                           {"amazonlinux2023", "2023", "amd64"},
-		"al2023-ami-minimal-2023.6.20241212.0-kernel-6.1-arm64":                            {"amazonlinux2023", "2023", "arm64"},
-		"amzn2-ami-minimal-hvm-2.0.20251208.0-x86_64-ebs":                                  {"amazonlinux2", "2", "amd64"},
-		"amzn2-ami-minimal-hvm-2.0.20251208.0-arm64-ebs":                                   {"amazonlinux2", "2", "arm64"},
-		"AlmaLinux OS 10.2.20260817.0 x86_64":                                              {"almalinux", "10", "amd64"},
-		"AlmaLinux OS 9.6.20250522 aarch64":                                                {"almalinux", "9", "arm64"},
-		"AlmaLinux OS Kitten 10.20260727.0 x86_64":                                         {},
-		"arch-linux-std-hvm-2023.10.11.x86_64-ebs":                                         {"arch", "", "amd64"},
-		"arch-linux-ec2-hvm-2023.10.11.x86_64-ebs":                                         {},
-		"debian-12-arm64-20250804-2195":                                                    {"debian", "12", "arm64"},
-		"debian-13-amd64-20250814-2204":                                                    {"debian", "13", "amd64"},
-		"Fedora-Cloud-Base-AmazonEC2.x86_64-43-1.6":                                        {"fedora", "43", "amd64"},
-		"Fedora-Cloud-Base-AmazonEC2.aarch64-43-1.6":                                       {"fedora", "43", "arm64"},
-		"Flatcar-stable-4459.2.1-hvm":                                                      {"flatcar", "", "amd64"},
-		"Flatcar-stable-4459.2.1-arm64-hvm":                                                {"flatcar", "", "arm64"},
-		"Flatcar-beta-4459.1.0-hvm":                                                        {},
-		"openSUSE-Leap-15-6-v20240808-hvm-ssd-x86_64-5535c495-72d4-4355-b169-54ffa874f849": {"opensuse-leap-15", "15.6", "amd64"},
-		"RHEL-9.6.0_HVM-20260811-x86_64-0-Hourly2-GP3":                                     {"rhel", "9", "amd64"},
-		"RHEL-10.0.0_HVM-20251030-arm64-0-Hourly2-GP3":                                     {"rhel", "10", "arm64"},
-		"RHEL-10.0.0_HVM-20251030-x86_64-0-Access2-GP3":                                    {},
-		"Rocky-9-EC2-Base-9.6-20250531.0.x86_64":                                           {"rocky", "9", "amd64"},
-		"Rocky-10-EC2-Base-10.0-20250612.0.aarch64":                                        {"rocky", "10", "arm64"},
-		"suse-sles-16-0-v20251104-hvm-ssd-x86_64":                                          {"sles-16", "16", "amd64"},
-		"suse-sles-16-0-v20260703-ecs-hvm-ssd-x86_64":                                      {},
-		"suse-sles-15-sp7-v20250618-hvm-ssd-arm64":                                         {"sles", "15", "arm64"},
-		"ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20250822":                   {"ubuntu", "22.04", "amd64"},
-		"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20250821":               {"ubuntu", "24.04", "arm64"},
-		"ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-26.04-amd64-server-20260619":            {"ubuntu", "26.04", "amd64"},
-	}
+	type key struct{ ID, Version, Arch string }
+	var published map[string]key
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/published.yaml")), &published))
 	for name, want := range published {
 		found := []key{}
 		for _, d := range All() {
@@ -57,12 +30,12 @@ func TestPatternsMatchThePublishersNames(t *testing.T) {
 				}
 			}
 		}
-		if want.id == "" {
+		if want.ID == "" {
 			assert.Empty(t, found, name)
 			continue
 		}
-		if d, err := ByID(want.id); assert.NoError(t, err) && len(d.Versions) > 0 {
-			assert.Contains(t, d.Versions, want.version, name)
+		if d, err := ByID(want.ID); assert.NoError(t, err) && len(d.Versions) > 0 {
+			assert.Contains(t, d.Versions, want.Version, name)
 		}
 		assert.Equal(t, []key{want}, found, name)
 	}

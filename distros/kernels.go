@@ -76,7 +76,8 @@ func (k Kernels) Others(ctx context.Context, h *host.Host, kernel string) ([]str
 // linux-modules-nvidia-580-aws, have that version too.
 func debKernels() Kernels {
 	return Kernels{
-		Offered: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "pkgnames", "linux-"},
+		Offered: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "pkgnames",
+			"linux-"},
 		Choice: `linux-image-(?:[a-z]+-)?(?:amd64|arm64)|` +
 			`linux-(?:image-)?(?:aws|azure|gcp|generic|virtual|kvm|lowlatency)(?:-(?:fips|hwe|lts|[0-9.]+|edge))*`,
 		Installed: []string{"dpkg-query", "--show", `--showformat=${db:Status-Status} ${Package}\n`},
@@ -93,12 +94,15 @@ func debKernels() Kernels {
 func rpmKernels(offered ...string) Kernels {
 	const form = `%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}\n`
 	return Kernels{
-		Offered:   offered,
-		Choice:    `kernel([0-9.]+|-(core|default|default-base|rt|rt-core|azure|64k|64k-core|lt|ml|lts|longterm|longterm-core))?`,
+		Offered: offered,
+		Choice: `kernel([0-9.]+|-(core|default|default-base|rt|rt-core|azure|64k|64k-core|` +
+			`lt|ml|lts|longterm|longterm-core))?`,
 		Installed: []string{"rpm", "--query", "--all", "--queryformat=" + form, "kernel*"},
 		Form: `(?m)^(kernel(?:[0-9.]+)?(?:-(?:default|default-base|rt|azure|64k|lt|ml|lts|longterm))?` +
 			`(?:-core|-modules(?:-core|-extra)?)?-[0-9][^-\n]*-[^-\n]+)$`,
-		Kept:    []string{"sh", "-c", `rpm --query --queryformat='%{INSTALLTIME} -%{VERSION}-%{RELEASE}.%{ARCH}\n' "$0" | sort -n | tail -n 1`, aKernel},
+		Kept: []string{"sh", "-c",
+			`rpm --query --queryformat='%{INSTALLTIME} -%{VERSION}-%{RELEASE}.%{ARCH}\n' "$0" | sort -n | tail -n 1`,
+			aKernel},
 		Flavour: `^(.+?)(?:-core|-base)?$`, Headers: aFlavour + "-devel",
 	}
 }

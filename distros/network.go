@@ -18,7 +18,8 @@ func vethMAC() File {
 // when it restarts; see networkd.conf(5).
 func foreignRoutes() File {
 	return File{
-		"/etc/systemd/networkd.conf.d/80-eksnode.conf", "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n",
+		"/etc/systemd/networkd.conf.d/80-eksnode.conf",
+		"[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n",
 		"networkd would remove the pods' routes and rules at every restart",
 	}
 }
@@ -28,7 +29,8 @@ func foreignRoutes() File {
 // as host0 in systemd-nspawn.
 func unmanagedPods() File {
 	return File{
-		"/etc/systemd/network/05-eksnode-pods.network", "[Match]\nDriver=veth\nName=!eth* host0\n\n[Link]\nUnmanaged=yes\n",
+		"/etc/systemd/network/05-eksnode-pods.network",
+		"[Match]\nDriver=veth\nName=!eth* host0\n\n[Link]\nUnmanaged=yes\n",
 		"networkd would configure the pods' interfaces",
 	}
 }
@@ -54,12 +56,14 @@ func NetworkManager() NetworkStack {
 		Files: []File{
 			{
 				"/etc/NetworkManager/conf.d/80-eksnode.conf",
-				"[keyfile]\nunmanaged-devices+=driver:veth;except:interface-name:eth*;except:interface-name:host0;interface-name:eni*;interface-name:vlan.eth*;interface-name:dummy0\n",
+				"[keyfile]\nunmanaged-devices+=driver:veth;except:interface-name:eth*;" +
+					"except:interface-name:host0;interface-name:eni*;interface-name:vlan.eth*;interface-name:dummy0\n",
 				"NetworkManager would configure the pods' interfaces",
 			},
 			vethMAC(),
 		},
-		Masked: []Masked{{"/etc/systemd/system/nm-cloud-setup.service", why}, {"/etc/systemd/system/nm-cloud-setup.timer", why}},
+		Masked: []Masked{{"/etc/systemd/system/nm-cloud-setup.service", why},
+			{"/etc/systemd/system/nm-cloud-setup.timer", why}},
 	}, networkManagerDNS()}
 }
 

@@ -43,7 +43,8 @@ func (packageless) Clean(context.Context, *host.Host) error { return nil }
 
 // none returns the error for packages without a package manager.
 func none(names []string) error {
-	return surface.Errorf("this distribution has no package manager and so no package %s; leave %s", strings.Join(names, ", "), surface.Words{HCL: "packages empty", Flags: "--packages out"})
+	return surface.Errorf("this distribution has no package manager and so no package %s; leave %s",
+		strings.Join(names, ", "), surface.Words{HCL: "packages empty", Flags: "--packages out"})
 }
 
 // HasPackages reports whether the distribution has a package manager.

@@ -12,7 +12,7 @@ const (
 	NTP    Option = "ntp_servers"              // the time keeper
 	Swap   Option = "swap"                     // zram-generator
 	SOCI   Option = "soci"                     // the SOCI snapshotter
-	Agents Option = "agents"                   // programs of AWS and Kubernetes; their packages have the same name everywhere
+	Agents Option = "agents"                   // programs of AWS and Kubernetes, with one name everywhere
 	Neuron Option = "neuron"                   // AWS Trainium and Inferentia
 	// EFAModule is for kernels without the module efa: the driver of Amazon's EFA installer.
 	EFAModule Option = "efa: module"
@@ -49,7 +49,8 @@ type FIPS struct {
 
 // FIPSModeSetup is the way of Red Hat's family to FIPS mode.
 func FIPSModeSetup() FIPS {
-	return fipsModeSetup("run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, " + fipsInstall)
+	return fipsModeSetup("run fips-mode-setup --enable and restart before provisioning; on release 10, which has no " +
+		"fips-mode-setup, " + fipsInstall)
 }
 
 // fipsModeSetup: see fips-mode-setup(8) and update-crypto-policies(8).

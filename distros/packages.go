@@ -2,10 +2,14 @@ package distros
 
 import (
 	"context"
+	_ "embed"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -72,35 +76,32 @@ type explained struct {
 func (e *explained) Error() string { return e.hint + ": " + e.err.Error() }
 func (e *explained) Unwrap() error { return e.err }
 
-// symptom is a pattern in a tool's output and its meaning; $1 in the meaning is
-// the pattern's first group.
-type symptom struct{ pattern, meaning string }
+//go:embed symptoms.yaml
+var symptomsFile []byte
+
+// symptom is a pattern in a tool's output and its meaning.
+type symptom struct {
+	Pattern string `file:"pattern"`
+	Meaning string `file:"meaning"`
+}
+
+// symptoms are the symptoms by tool.
+var symptoms = sync.OnceValue(func() map[string][]symptom {
+	all := map[string][]symptom{}
+	if _, err := strictjson.ReadYAML("symptoms.yaml", symptomsFile, &all); err != nil {
+		panic(err) // the file is ours
+	}
+	return all
+})
 
 // explain returns the first symptom in the output of a failed command.
-func explain(err error, said string, symptoms []symptom) error {
-	for _, s := range symptoms {
-		pattern := regexp.MustCompile(s.pattern)
+func (t tool) explain(err error, said string) error {
+	filled := strings.NewReplacer("\n", "", "{locked}", t.locked)
+	for _, s := range slices.Concat(symptoms()["disk"], symptoms()[t.symptoms]) {
+		pattern := regexp.MustCompile(filled.Replace(s.Pattern))
 		if found := pattern.FindStringSubmatchIndex(said); found != nil {
-			return &explained{hint: string(pattern.ExpandString(nil, s.meaning, said, found)), err: err}
+			return &explained{hint: string(pattern.ExpandString(nil, s.Meaning, said, found)), err: err}
 		}
 	}
 	return err
 }
-
-// Messages that several tools share.
-func diskSymptoms() []symptom {
-	return []symptom{
-		{`No space left on device|not enough free disk space`, "the disk is full; free some space or enlarge it"},
-		{`You don't have enough free space in (\S+?)\.?\s`, "the disk is full at $1; free some space or enlarge it"},
-		{`Failed writing received data to disk`, "a download could not be written to the disk; free some space or enlarge it"},
-		{`Read-only file system|/usr is configured to be read-only`, "the file system is read-only; remount it for writing, or choose a base image whose root can be written"},
-	}
-}
-
-const (
-	noPackage    = "no repository of this machine has the package $1; check its name and the machine's repositories"
-	noVersion    = "no repository of this machine has the version $1; check package_versions"
-	conflicts    = "packages conflict: $1; remove the installed package, or leave out the new one"
-	noRepository = "the repository $1 could not be reached; check the machine's network, proxy and repositories"
-	stillRunning = "another package manager is still running"
-)

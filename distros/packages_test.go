@@ -21,21 +21,21 @@ func said(output string) error {
 }
 
 func TestExplainNamesCauseAndRemedy(t *testing.T) {
-	symptoms := map[string][]symptom{
-		"apt": aptSymptoms(), "rpm": rpmSymptoms(), "zypper": zypperSymptoms(), "pacman": pacmanSymptoms(),
+	tools := map[string]tool{
+		"apt": newApt(0).tool, "rpm": newDnf(0).(dnfManager).tool, "zypper": newZypper().tool, "pacman": newPacman().tool,
 	}
 	var tests []struct{ Name, Of, Output, Want string }
 	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/symptoms.yaml")), &tests))
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
 			err := said(test.Output)
-			explained := explain(err, test.Output, symptoms[test.Of])
+			explained := tools[test.Of].explain(err, test.Output)
 			require.ErrorIs(t, explained, err)
 			assert.Equal(t, test.Want+": "+err.Error(), explained.Error())
 		})
 	}
 	other := said("something else")
-	assert.Equal(t, other, explain(other, "something else", aptSymptoms()), "an unknown error must be returned unchanged")
+	assert.Equal(t, other, newApt(0).tool.explain(other, "something else"), "an unknown error must be returned unchanged")
 }
 
 func TestPatientlyWaitsOnlyForLocks(t *testing.T) {

@@ -35,52 +35,41 @@ func newPacman() pacmanManager {
 	return pacmanManager{manager{
 		name: "pacman", refreshing: "pacman -Syu", refresh: [][]string{line("-Syu")},
 		install: line("-S", "--needed", "--"), remove: line("-Rc", "--"),
-		tool:    tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked, patience: lockPatience},
+		tool:    tool{words: 2, symptoms: "pacman", locked: pacmanLocked, patience: lockPatience},
 		kernels: pacmanKernels(), repositories: pacmanRepositories(),
 		rules: []scrub.Rule{
 			caches("pacman", "/var/cache/pacman/pkg/*", "/var/lib/pacman/sync/*", "/var/lib/pacman/db.lck"),
 			identity("pacman-key", "pacman-key",
 				"every node would have the private key with which its package manager trusts other keys",
 				`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)",
-				keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed", keys+"S.*"),
-			packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"),
+				keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed",
+				keys+"S.*"),
+			packageState("pacman", "pacman(8)", pacmanState, pacmanLock, packages.PacmanLocal+"/*"),
 		},
 	}, holdsInConf{"/etc/pacman.conf", "options", "IgnorePkg"}} // any number of times, see pacman.conf(5)
 }
 
-const (
-	pacmanLocal = "/var/lib/pacman/local"
-	pacmanLock  = "/var/lib/pacman/db.lck"
-)
+const pacmanLock = "/var/lib/pacman/db.lck"
 
 // Installed reads pacman's local database, which works for an image root and
 // needs no command.
 func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) (map[string]string, error) {
-	entries, err := afero.ReadDir(h.Files, pacmanLocal)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]string{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the installed packages: %w", err)
-	}
 	found, provided := map[string]string{}, map[string]string{}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		text, err := h.Content(path.Join(pacmanLocal, e.Name(), "desc"))
-		if err != nil {
-			return nil, fmt.Errorf("reading the installed packages: %w", err)
-		}
+	err := packages.EachPacman(h, func(_, folder string) error {
+		text, err := h.Content(path.Join(folder, "desc"))
 		d := packages.PacmanFields(string(text))
-		if len(d["NAME"]) == 0 || len(d["VERSION"]) == 0 {
-			continue
+		if err != nil || len(d["NAME"]) == 0 || len(d["VERSION"]) == 0 {
+			return err
 		}
 		found[d["NAME"][0]] = d["VERSION"][0]
 		for _, name := range d["PROVIDES"] {
 			name, _, _ = strings.Cut(name, "=")
 			provided[name] = d["VERSION"][0]
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the installed packages: %w", err)
 	}
 	return chosen(names, found, provided), nil
 }
@@ -93,7 +82,8 @@ func (m pacmanManager) Refresh(ctx context.Context, h *host.Host) error {
 
 // Pinned refuses: Arch's repositories have only the newest version.
 func (pacmanManager) Pinned(name, version string) (string, error) {
-	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the package from %s", name, version, surface.Name("package_versions"))
+	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the "+
+		"package from %s", name, version, surface.Name("package_versions"))
 }
 
 // pacmanCache has the downloaded packages.
@@ -147,18 +137,6 @@ func (pacmanManager) Leftover(h *host.Host) ([]string, error) {
 	return []string{pacmanLock}, nil
 }
 
-func pacmanSymptoms() []symptom {
-	return append(diskSymptoms(), []symptom{
-		{`target not found: (\S+)`, noPackage},
-		{`(\S+ and \S+ are in conflict)`, conflicts},
-		{`invalid or corrupted package \(PGP signature\)|is unknown trust|missing required signature|required key missing from keyring`,
-			"a package's or a repository's signature could not be verified; the machine's keyring may be too old"},
-		{`failed retrieving file '(?:.+?)' from (\S+)`, noRepository},
-		{`failed to update (\S+)`, noRepository},
-		{pacmanLocked, stillRunning},
-	}...)
-}
-
 // pacmanLocked matches pacman's message about another running process.
 const pacmanLocked = `unable to lock database`
 
@@ -167,8 +145,8 @@ const pacmanLocked = `unable to lock database`
 // still exists.
 func pacmanState(d *scrub.Draft) {
 	if lock := d.Paths[0]; d.Exists(lock) {
-		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`,
-			lock))
+		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and `+
+			`"pacman -Syu"`, lock))
 	}
 	seen := map[string]string{}
 	for _, folder := range d.Matching(d.Paths[1]) {
@@ -184,9 +162,12 @@ func pacmanState(d *scrub.Draft) {
 		seen[name] = entry
 		switch {
 		case lacks != "":
-			d.Find(plainName(entry), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf("pacman left the package half installed, without its %s: "+
+				`run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			d.Find(plainName(entry), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf("pacman also has %s, so an upgrade was interrupted: "+
+				`remove the older folder from %s and run "pacman -S %s"`, plainName(before), packages.PacmanLocal,
+				plainName(name)))
 		}
 	}
 }

@@ -53,7 +53,8 @@ func rpmRepositories(folder string, trust ...string) RepositoryForm {
 // pacmanTrust adds a key to the keyring and signs it with the keyring's own key, which a
 // scrub removes from images.
 const pacmanTrust = `pacman-key --init; pacman-key --add "$0"
-gpg --homedir /etc/pacman.d/gnupg --batch --with-colons --show-keys "$0" | sed -n '/^pub/,/^fpr/s/^fpr:*\([0-9A-F]*\):*$/\1/p' |
+gpg --homedir /etc/pacman.d/gnupg --batch --with-colons --show-keys "$0" |
+sed -n '/^pub/,/^fpr/s/^fpr:*\([0-9A-F]*\):*$/\1/p' |
 while read -r key; do pacman-key --lsign-key "$key"; done`
 
 func pacmanRepositories() RepositoryForm {

@@ -4,11 +4,6 @@ func rhel() Distro {
 	d := enterpriseLinux("rhel", "Red Hat Enterprise Linux")
 	d.Tested, d.DefaultUser = PlanTested, "ec2-user"
 	d.Guide = redHatGuide("rhel{major}", CIS1, CIS2, STIG)
-	d.BaseImages = []BaseImage{
-		// Without -Access2, whose repositories need a registration.
-		{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?",
-			AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
-	}
 	return d
 }
 
@@ -18,7 +13,9 @@ func enterpriseLinux(id, name string) Distro {
 	d := redHatFamily(id, name)
 	d.OSRelease = []string{id}
 	d.Versions = []string{"9", "10"}
-	d.Differs = "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel."
+	d.Differs = "containerd and runc come from upstream archives: the repositories have no containerd, and those of " +
+		"10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for " +
+		"iptables. This package also installs the newest kernel."
 	d.Releases = map[string]ReleaseFacts{
 		"9":  {Caution: cgroupV1Left},
 		"10": {},
@@ -67,4 +64,5 @@ func redHatFamily(id, name string) Distro {
 
 // cgroupV1Left is about release 9 of the family, where Red Hat deprecated cgroup
 // v1. Release 10 has none (Considerations in adopting RHEL 10, "Kernel").
-const cgroupV1Left = "release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image must not set systemd.unified_cgroup_hierarchy=0"
+const cgroupV1Left = "release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image " +
+	"must not set systemd.unified_cgroup_hierarchy=0"

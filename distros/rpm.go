@@ -46,9 +46,10 @@ func duplicates(d *scrub.Draft, rpms []packages.RPM, heal string) {
 // besideEachOther reports whether several versions of a package belong
 // together: kernels, and the keys of repositories.
 func besideEachOther(p packages.RPM) bool {
-	return p.Name == "gpg-pubkey" || strings.HasPrefix(p.Name, "kernel") || slices.ContainsFunc(p.Provides, func(name string) bool {
-		return strings.HasPrefix(name, "installonlypkg(") || strings.HasPrefix(name, "multiversion(")
-	})
+	return p.Name == "gpg-pubkey" || strings.HasPrefix(p.Name, "kernel") ||
+		slices.ContainsFunc(p.Provides, func(name string) bool {
+			return strings.HasPrefix(name, "installonlypkg(") || strings.HasPrefix(name, "multiversion(")
+		})
 }
 
 // yumState is rpmState with yum's own journals: a list of remaining actions in a

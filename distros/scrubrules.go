@@ -36,7 +36,8 @@ func packageState(manager, source string, look func(*scrub.Draft), paths ...stri
 	return scrub.Rule{
 		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: scrub.Report,
 		Paths: paths, Owner: manager,
-		Why:         "a package that is half installed or not configured does not work, and blocks the next installation",
+		Why: "a package that is half installed or not configured does not work, and blocks the next " +
+			"installation",
 		Regenerated: manager, Source: source,
 		Look: look,
 	}

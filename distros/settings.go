@@ -82,7 +82,8 @@ func chrony(unit, config, folder string) TimeKeeper {
 	own := folder + "/eksnode.servers"
 	return TimeKeeper{"chrony", Settings{Enabled: []string{unit}}, Servers{
 		Unit: unit, Path: own, Text: "server {servers} iburst\n", Between: " iburst\nserver ",
-		Lines: []Line{{config, `^\s*((server|pool|peer|sourcedir)\s|include /etc/(chrony\.d/\*\.conf|chrony(\.d)?/eksnode\.servers))`, "include " + own}},
+		Lines: []Line{{config, `^\s*((server|pool|peer|sourcedir)\s|` +
+			`include /etc/(chrony\.d/\*\.conf|chrony(\.d)?/eksnode\.servers))`, "include " + own}},
 	}}
 }
 
@@ -90,7 +91,8 @@ func chrony(unit, config, folder string) TimeKeeper {
 func Timesyncd() TimeKeeper {
 	const config, unit = "/etc/systemd/timesyncd.conf.d/80-eksnode.conf", "systemd-timesyncd.service"
 	return TimeKeeper{"systemd-timesyncd", Settings{
-		Files:   []File{{config, "[Time]\nNTP=" + awsTime + "\n", "Amazon's time server works without internet access"}},
+		Files: []File{{config, "[Time]\nNTP=" + awsTime + "\n",
+			"Amazon's time server works without internet access"}},
 		Enabled: []string{unit},
 	}, Servers{Unit: unit, Path: config, Text: "[Time]\nNTP={servers}\nFallbackNTP=\n", Between: " "}}
 }
@@ -111,7 +113,8 @@ func SELinux() SecurityModule {
 
 // EC2NetUtils2 is ec2-net-utils of Amazon Linux 2.
 func EC2NetUtils2() Quirk {
-	const why = "ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
+	const why = "ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the " +
+		"VPC CNI"
 	return Quirk{"ec2-net-utils", why, Settings{Removed: []Removed{{"ec2-net-utils", why}}}}
 }
 
@@ -119,8 +122,10 @@ func EC2NetUtils2() Quirk {
 // configures the primary interface and so stays.
 // https://github.com/awslabs/amazon-eks-ami masks the same rule.
 func EC2NetUtils() Quirk {
-	const why = "amazon-ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
-	return Quirk{"amazon-ec2-net-utils", why, Settings{Masked: []Masked{{"/etc/udev/rules.d/99-vpc-policy-routes.rules", why}}}}
+	const why = "amazon-ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those " +
+		"of the VPC CNI"
+	return Quirk{"amazon-ec2-net-utils", why,
+		Settings{Masked: []Masked{{"/etc/udev/rules.d/99-vpc-policy-routes.rules", why}}}}
 }
 
 // CloudInitHotplug stops cloud-init from configuring new interfaces: see
@@ -129,7 +134,8 @@ func CloudInitHotplug() Quirk {
 	const why = "cloud-init configures interfaces that appear after boot, which belong to the VPC CNI"
 	return Quirk{"cloud-init hot-plug", why, Settings{
 		Files: []File{{"/etc/cloud/cloud.cfg.d/90-eksnode.cfg",
-			"# Interfaces that appear after the first boot are the VPC CNI's.\nupdates:\n  network:\n    when: [boot-new-instance]\n", why}},
+			"# Interfaces that appear after the first boot are the VPC CNI's.\nupdates:\n  network:\n    when: " +
+				"[boot-new-instance]\n", why}},
 		Masked: []Masked{{"/etc/systemd/system/cloud-init-hotplugd.socket", why}},
 	}}
 }
@@ -137,7 +143,8 @@ func CloudInitHotplug() Quirk {
 // ResolvedStub needs no change in the image: first boot looks at the machine
 // and sets the kubelet's resolvConf to /run/systemd/resolve/resolv.conf.
 func ResolvedStub() Quirk {
-	return Quirk{Name: "systemd-resolved stub", Why: "pods cannot reach the stub, so first boot configures the kubelet with the real name servers"}
+	return Quirk{Name: "systemd-resolved stub", Why: "pods cannot reach the stub, so first boot configures the " +
+		"kubelet with the real name servers"}
 }
 
 // CgroupV1 requires NewestKubernetes.
@@ -160,9 +167,11 @@ func flatcarContainerd() Quirk {
 	return Quirk{"containerd in a system extension", why, Settings{
 		// Without an option, containerd reads /etc/containerd/config.toml, and also
 		// starts without that file: images are imported before there is a cluster.
-		Files: []File{{"/etc/systemd/system/containerd.service.d/10-eksnode-config.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", why}},
+		Files: []File{{"/etc/systemd/system/containerd.service.d/10-eksnode-config.conf",
+			"[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", why}},
 		Masked: []Masked{{"/etc/systemd/system/multi-user.target.d/10-containerd-service.conf",
-			"the file starts containerd before first boot has written its configuration, and again while a scrub has stopped it"}},
+			"the file starts containerd before first boot has written its configuration, and again while a scrub has " +
+				"stopped it"}},
 	}}
 }
 
@@ -189,7 +198,8 @@ const (
 // https://www.suse.com/c/pitfalls-multi-nic-cloud-netconfig/,
 // https://www.suse.com/c/sle-16-and-the-public-cloud
 func CloudNetconfig(caller string) Quirk {
-	const why = "cloud-netconfig sets the pods' addresses on interfaces, with its own rules, which breaks those of the VPC CNI"
+	const why = "cloud-netconfig sets the pods' addresses on interfaces, with its own rules, which breaks those of " +
+		"the VPC CNI"
 	return Quirk{"cloud-netconfig", why, Settings{Masked: []Masked{
 		{"/etc/systemd/system/cloud-netconfig.service", why}, {"/etc/systemd/system/cloud-netconfig.timer", why},
 		{"/etc/udev/rules.d/51-cloud-netconfig-hotplug.rules", why}, {caller, why},

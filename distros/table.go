@@ -11,7 +11,8 @@ import (
 )
 
 // All returns the known distributions, sorted by ID. Each is a function in its
-// own file. The ends of support come from the table of package versions.
+// own file. The ends of support come from the table of package versions, and the
+// images from images.yaml.
 func All() []Distro {
 	all := []Distro{
 		almaLinux(),
@@ -29,7 +30,9 @@ func All() []Distro {
 		sles(),
 		ubuntu(),
 	}
-	for _, d := range all {
+	for i, d := range all {
+		all[i].BaseImages = slices.Clone(imagesOf()[d.ID].Base)
+		all[i].CloudImages = slices.Clone(imagesOf()[d.ID].Cloud)
 		for version, facts := range d.Releases {
 			for _, r := range lifecycle.Of(d.ID) {
 				if r.Version == version {
@@ -60,6 +63,9 @@ func ScrubRules() []scrub.Rule {
 // AllUnprovisioned returns the systems that are refused by name, sorted by ID.
 func AllUnprovisioned() []Unprovisioned {
 	all := []Unprovisioned{alpine(), bottlerocket(), windows()}
+	for i, u := range all {
+		all[i].BaseImages = slices.Clone(imagesOf()[u.ID].Base)
+	}
 	slices.SortFunc(all, func(a, b Unprovisioned) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
@@ -77,7 +83,8 @@ func ByID(id string) (Distro, error) {
 			return Distro{}, surface.Errorf("%s %q: %w", byName, id, u.Err())
 		}
 	}
-	return Distro{}, surface.Errorf("%s %q is not known; known are %s%s", byName, id, strings.Join(IDs(), ", "), show.Meant(id, IDs()))
+	return Distro{}, surface.Errorf("%s %q is not known; known are %s%s", byName, id, strings.Join(IDs(), ", "),
+		show.Meant(id, IDs()))
 }
 
 // IDs returns the IDs of the known distributions.

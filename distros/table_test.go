@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -78,7 +79,8 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		spoil(&d)
 		assert.ErrorContains(t, d.Validate(), `distribution "debian": `+want)
 	}
-	d := debian()
+	d, err := ByID("debian")
+	require.NoError(t, err)
 	d.BaseImages[0].Owner = ""
 	assert.NotEmpty(t, undescribed(d))
 }
@@ -92,6 +94,7 @@ func TestEveryDistroHasAFile(t *testing.T) {
 	for _, id := range ids {
 		assert.FileExists(t, id+".go")
 	}
+	assert.Subset(t, ids, slices.Collect(maps.Keys(imagesOf())), "images.yaml names an unknown distribution")
 }
 
 func TestEveryVersionHasABaseImage(t *testing.T) {
@@ -114,14 +117,21 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 }
 
 func TestBaseImageByVersionAndArchitecture(t *testing.T) {
-	b, err := ubuntu().BaseImage("24.04", "arm64", "")
+	ubuntu, err := ByID("ubuntu")
+	require.NoError(t, err)
+	b, err := ubuntu.BaseImage("24.04", "arm64", "")
 	require.NoError(t, err)
 	assert.Equal(t, "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*", b.Name)
 	assert.Equal(t, "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id", b.Parameter)
-	_, err = ubuntu().BaseImage("20.04", "arm64", "")
+	_, err = ubuntu.BaseImage("20.04", "arm64", "")
 	require.EqualError(t, err, `Ubuntu has no version "20.04"; known are 22.04, 24.04, 26.04`)
-	_, err = arch().BaseImage("", "arm64", "")
+	d, err := ByID("arch")
+	require.NoError(t, err)
+	_, err = d.BaseImage("", "arm64", "")
 	require.EqualError(t, err, `the base image arch-linux-std-hvm-* does not exist for the architecture "arm64"`)
+	d.BaseImages = nil
+	_, err = d.BaseImage("", "arm64", "")
+	require.EqualError(t, err, "Arch Linux has no base image")
 }
 
 func TestEveryRefusalHasReasonAndAlternative(t *testing.T) {

@@ -16,9 +16,10 @@ import (
 type tool struct {
 	// words is the number of words of a command line that describe the command
 	// to a person; options follow.
-	words    int
-	env      []string
-	symptoms []symptom
+	words int
+	env   []string
+	// symptoms is the name of the tool in symptoms.yaml.
+	symptoms string
 	// locked matches the tool's message about another running process. Its group,
 	// if it has one, is the file that the process has locked.
 	locked string
@@ -43,7 +44,7 @@ func (t tool) run(ctx context.Context, h *host.Host, argv []string) error {
 		}
 		said += newLocks(before, t.logged(h), locked)
 		short := host.Command{Argv: argv[:min(t.words, len(argv))]}
-		err = explain(&host.CommandError{Command: short, Output: lastLines(said, 8), Err: failed.Err}, said, t.symptoms)
+		err = t.explain(&host.CommandError{Command: short, Output: lastLines(said, 8), Err: failed.Err}, said)
 		found := locked.FindStringSubmatch(said)
 		return t.locked != "" && found != nil, withHolder(h, err, found)
 	})
@@ -115,7 +116,8 @@ const lockPatience = 5 * time.Minute
 
 // patiently repeats do while another process holds a lock. The context of do ends
 // with the patience.
-func patiently(ctx context.Context, patience time.Duration, do func(limit context.Context) (locked bool, err error)) error {
+func patiently(ctx context.Context, patience time.Duration,
+	do func(limit context.Context) (locked bool, err error)) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

@@ -37,7 +37,7 @@ func TestToolsThatWaitAreStopped(t *testing.T) {
 		"does not wait":    {`echo done`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tool := tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits}
+			tool := tool{words: 2, symptoms: "rpm", locked: dnfLocked, waits: dnf5Waits}
 			err := tool.run(t.Context(), h, []string{"sh", "-c", test.script})
 			if test.wantErr == "" {
 				require.NoError(t, err)

@@ -13,8 +13,7 @@ import (
 // ones, and the last ones only describe a distribution to people.
 var mayBeEmpty = []string{
 	"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub", "NVIDIA",
-	"Guide",
-	"Tested", "Differs", "DefaultUser", "BaseImages", "CloudImages",
+	"Guide", "Tested", "Differs", "DefaultUser", "BaseImages", "CloudImages",
 }
 
 // Validate returns every empty field and every contradiction in the value, one per
@@ -57,7 +56,8 @@ func (d Distro) Validate() error {
 func (d Distro) checkReleases(wrong func(bool, string, ...any)) {
 	for version, f := range d.Releases {
 		wrong(!d.covers(version), "Releases: the release %q is none of Versions", version)
-		wrong((f.Containerd == "") != d.FromUpstream(), "Releases: set Containerd of %q, or list containerd in Upstream, not both", version)
+		wrong((f.Containerd == "") != d.FromUpstream(), "Releases: set Containerd of %q, or list containerd in "+
+			"Upstream, not both", version)
 		for _, e := range f.Ends {
 			_, err := time.Parse(time.DateOnly, e.Day)
 			wrong(err != nil, "Releases: %q of %s is not a day", e.Day, e.Of)
@@ -70,17 +70,22 @@ func (d Distro) checkReleases(wrong func(bool, string, ...any)) {
 }
 
 func (d Distro) checkSettings(wrong func(bool, string, ...any)) {
-	for field, name := range map[string]string{"Network": d.Network.Name, "Security": d.Security.Name, "Time": d.Time.Name, "Kernel": d.Kernel.Name} {
+	for field, name := range map[string]string{"Network": d.Network.Name, "Security": d.Security.Name,
+		"Time": d.Time.Name, "Kernel": d.Kernel.Name} {
 		wrong(name == "", "%s has no Name", field)
 	}
-	wrong(d.Kernel.File.Path == "" && len(d.Kernel.Take) == 0, "Kernel: set File or Take, or no argument reaches the kernel")
-	wrong(len(d.Kernel.Take) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0, "Kernel: set TakenFile or TakenBy, which show the arguments")
+	wrong(d.Kernel.File.Path == "" && len(d.Kernel.Take) == 0,
+		"Kernel: set File or Take, or no argument reaches the kernel")
+	wrong(len(d.Kernel.Take) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0,
+		"Kernel: set TakenFile or TakenBy, which show the arguments")
 	for _, s := range d.Settings() {
 		for _, f := range s.Files {
-			wrong(!strings.HasPrefix(f.Path, "/etc/") || f.Content == "" || f.Why == "", "the file %q needs a path below /etc, a content and a reason", f.Path)
+			wrong(!strings.HasPrefix(f.Path, "/etc/") || f.Content == "" || f.Why == "",
+				"the file %q needs a path below /etc, a content and a reason", f.Path)
 		}
 		for _, m := range s.Masked {
-			wrong(!strings.HasPrefix(m.Path, "/etc/") || m.Why == "", "the masked path %q needs a path below /etc and a reason", m.Path)
+			wrong(!strings.HasPrefix(m.Path, "/etc/") || m.Why == "",
+				"the masked path %q needs a path below /etc and a reason", m.Path)
 		}
 	}
 	readOnly := false
@@ -88,7 +93,8 @@ func (d Distro) checkSettings(wrong func(bool, string, ...any)) {
 		wrong(q.Name == "" || q.Why == "", "Quirks: the quirk %q needs a name and a reason", q.Name)
 		readOnly = readOnly || q.Name == ReadOnlyUsr().Name
 	}
-	for _, f := range [][2]string{{"CommandFolder", d.CommandFolder}, {"UnitFolder", d.UnitFolder}, {"CAAnchors", d.CAAnchors}, {"CABundle", d.CABundle}} {
+	for _, f := range [][2]string{{"CommandFolder", d.CommandFolder}, {"UnitFolder", d.UnitFolder},
+		{"CAAnchors", d.CAAnchors}, {"CABundle", d.CABundle}} {
 		wrong(readOnly && strings.HasPrefix(f[1]+"/", "/usr/"), "%s is %s, but /usr is read-only", f[0], f[1])
 	}
 }

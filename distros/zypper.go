@@ -27,8 +27,9 @@ func newZypper() zypperManager {
 		// repositories that it refreshed a moment ago.
 		refresh: [][]string{zypperLine("refresh", "--force")},
 		install: zypperLine("install", "--no-recommends", "--auto-agree-with-licenses", "--oldpackage", "--"),
-		remove:  zypperLine("remove", "--"), drop: []string{"--clean-deps"}, clean: zypperLine("clean", "--all"), pin: "=",
-		tool:         tool{words: 3, symptoms: zypperSymptoms(), locked: zypperLocked, patience: lockPatience},
+		remove:  zypperLine("remove", "--"), drop: []string{"--clean-deps"}, clean: zypperLine("clean", "--all"),
+		pin:          "=",
+		tool:         tool{words: 3, symptoms: "zypper", locked: zypperLocked, patience: lockPatience},
 		kernels:      rpmKernels("zypper", "--quiet", "search", "--type", "package", "kernel*"),
 		repositories: rpmRepositories("/etc/zypp/repos.d", "rpm", "--import"),
 		rules: []scrub.Rule{
@@ -88,19 +89,6 @@ func (zypperManager) Held(h *host.Host, names []string) ([]string, error) {
 		}
 	}
 	return held, nil
-}
-
-func zypperSymptoms() []symptom {
-	return append(diskSymptoms(), []symptom{
-		{zypperLocked, stillRunning},
-		{`(?:No provider of|Package) '(.+?)' (?:found|not found)`, noPackage},
-		{`'(\S+?)' not found in package names`, noPackage},
-		{`nothing provides '?(\S+?)'? needed by`, noPackage},
-		{`(?m)((?:the (?:to be )?installed )?\S+ conflicts with .+)$`, conflicts},
-		{`Signature verification failed|is unsigned|unknown (?:GPG )?key|Package is not signed|Package header is not signed|failed signature`, "a package's or a repository's signature could not be verified"},
-		{`Repository '(.+?)' is invalid`, noRepository},
-		{`Failed to (?:retrieve|refresh)[^']*'(.+?)'`, noRepository},
-	}...)
 }
 
 // zypperLocked matches zypper's message about another running process.

@@ -64,25 +64,11 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 		s.helpers = make(chan struct{}, ext4Helpers)
 	}
 	if contentsOnly {
-		s.emptyTop()
+		s.empty(top, 0)
 	} else {
-		s.removeOpen(p.dir, p.base, top, s.emptyTop)
+		s.removeOpen(p.dir, p.base, top, 0)
 	}
 	return s.gone, errors.Join(s.errs...)
-}
-
-// emptyTop empties the top directory and then what was moved into it. It says
-// whether nothing is left.
-func (s *sweeper) emptyTop() bool {
-	all := s.empty(s.top, s.top.Name(), 0)
-	for len(s.moved) > 0 {
-		moved := s.moved
-		s.moved = map[string]string{}
-		for name, path := range moved {
-			all = s.remove(s.top, name, path, 1) && all
-		}
-	}
-	return all
 }
 
 // remove removes a directory with its contents. It says whether nothing is left.
@@ -97,14 +83,14 @@ func (s *sweeper) remove(parent *os.File, name, path string, depth int) bool {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	return s.removeOpen(dir, name, f, func() bool { return s.empty(f, path, depth) })
+	return s.removeOpen(dir, name, f, depth)
 }
 
 // removeOpen empties an open directory and removes it, again while another process
 // writes into it. It says whether nothing is left.
-func (s *sweeper) removeOpen(parent int, name string, f *os.File, empty func() bool) bool {
+func (s *sweeper) removeOpen(parent int, name string, f *os.File, depth int) bool {
 	for range rescans {
-		if !empty() {
+		if !s.empty(f, depth) {
 			return false
 		}
 		err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
@@ -136,68 +122,62 @@ func (s *sweeper) moveUp(dir int, name, path string) bool {
 	return true
 }
 
-// empty reads a directory to its end and removes the entries. Free helpers take
-// directories in it. It says whether nothing is left.
-func (s *sweeper) empty(f *os.File, path string, depth int) bool {
+// empty reads a directory to its end and removes the entries, in the top directory also
+// what was moved into it. Free helpers take directories. It says whether nothing is left.
+func (s *sweeper) empty(f *os.File, depth int) bool {
 	var stays atomic.Bool
+	keep := func(gone bool) {
+		if !gone {
+			stays.Store(true)
+		}
+	}
 	var below sync.WaitGroup
-	defer below.Wait()
-	for {
+	for more := true; more; {
 		names, err := f.Readdirnames(1024)
 		var gone Removal
 		for _, name := range names {
 			if f == s.top && strings.HasPrefix(name, s.deep) {
 				continue
 			}
-			full := path + "/" + name
-			size, err := unlink(int(f.Fd()), name)
+			full := f.Name() + "/" + name
+			st, err := statat(int(f.Fd()), name)
+			if err == nil && st.IsDir() {
+				err = unix.EISDIR
+			} else if err == nil {
+				err = unix.Unlinkat(int(f.Fd()), name, 0)
+			}
 			switch err {
 			case nil:
-				gone.Add(Removal{Entries: 1, Bytes: size})
+				gone.Add(Removal{Entries: 1, Bytes: st.length()})
 			case unix.ENOENT:
 			case unix.EISDIR:
-				remove := func() {
-					if !s.remove(f, name, full, depth+1) {
-						stays.Store(true)
-					}
-				}
 				select {
 				case s.helpers <- struct{}{}:
 					below.Go(func() {
 						defer func() { <-s.helpers }()
-						remove()
+						keep(s.remove(f, name, full, depth+1))
 					})
 				default:
-					remove()
+					keep(s.remove(f, name, full, depth+1))
 				}
 			default:
-				stays.Store(true)
-				s.fail(full, err)
+				keep(s.fail(full, err))
 			}
 		}
 		s.count(gone)
-		if err == nil {
-			continue
+		more = err == nil
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) {
+			keep(s.fail(f.Name(), errors.Unwrap(err)))
 		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) {
-			stays.Store(true)
-			s.fail(path, errors.Unwrap(err))
+	}
+	below.Wait()
+	for f == s.top && len(s.moved) > 0 {
+		for name, path := range s.moved {
+			delete(s.moved, name)
+			keep(s.remove(s.top, name, path, 1))
 		}
-		below.Wait()
-		return !stays.Load()
 	}
-}
-
-// unlink removes an entry and returns its size. The error for a directory is EISDIR.
-func unlink(dir int, name string) (int64, error) {
-	st, err := statat(dir, name)
-	if err != nil {
-		return 0, err
-	}
-	if st.IsDir() {
-		return 0, unix.EISDIR
-	}
-	return st.length(), unix.Unlinkat(dir, name, 0)
+	return !stays.Load()
 }
 
 func (s *sweeper) count(removed Removal) {
@@ -220,13 +200,4 @@ func (s *sweeper) fail(path string, err error) bool {
 		s.errs = append(s.errs, errors.New("removing: and more"))
 	}
 	return false
-}
-
-// shortened cuts a path that is longer than PATH_MAX, for messages.
-func shortened(name string) string {
-	const most, end = unix.PathMax, 256
-	if len(name) <= most {
-		return name
-	}
-	return name[:most-end] + "…" + name[len(name)-end:]
 }

@@ -246,3 +246,12 @@ func readNames(fd int) (names []string, err error) {
 		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
 }
+
+// shortened cuts a path that is longer than PATH_MAX, for messages.
+func shortened(name string) string {
+	const most, end = unix.PathMax, 256
+	if len(name) <= most {
+		return name
+	}
+	return name[:most-end] + "…" + name[len(name)-end:]
+}

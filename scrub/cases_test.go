@@ -3,12 +3,8 @@
 package scrub
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"sync"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -63,19 +59,6 @@ func fillIn(files map[string]string) {
 	filled := strings.NewReplacer(names...)
 	for name, text := range files {
 		files[name] = filled.Replace(text)
-	}
-}
-
-// decode reads a file of testdata. An unknown field is an error.
-func decode(name string, into any) {
-	text, err := os.ReadFile(name)
-	if err == nil {
-		known := yaml.NewDecoder(bytes.NewReader(text))
-		known.KnownFields(true)
-		err = known.Decode(into)
-	}
-	if err != nil {
-		panic(err)
 	}
 }
 

@@ -71,7 +71,8 @@ func (i item) spareOwned(ctx context.Context, h *host.Host, actions []plan.Actio
 func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb plan.Verb) error {
 	have, err := i.Owners.Read(ctx, h)
 	if err != nil {
-		return fmt.Errorf("checking whether a package owns %s: %w; to skip the check, set \"owned: true\" in the rule", place, err)
+		return fmt.Errorf("checking whether a package owns %s: %w; to skip the check, set \"owned: true\" in the rule",
+			place, err)
 	}
 	st, err := h.Files.Lstat(place)
 	if err != nil {
@@ -81,7 +82,8 @@ func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb 
 	if err != nil || file == "" {
 		return err
 	}
-	return fmt.Errorf("%s belongs to the package %s: list the file under keep, remove the package, or set \"owned: true\" to let the rule remove files of packages", file, owner)
+	return fmt.Errorf("%s belongs to the package %s: list the file under keep, remove the package, or set \"owned: "+
+		"true\" to let the rule remove files of packages", file, owner)
 }
 
 type item struct {

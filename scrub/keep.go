@@ -147,7 +147,8 @@ func (n neededPlaces) check(target, place string) error {
 	}
 	for name, why := range n {
 		if rule.Within(place, name) {
-			return fmt.Errorf("removing %s would remove %s, which must stay: %s; list other files instead", target, name, why)
+			return fmt.Errorf("removing %s would remove %s, which must stay: %s; list other files instead", target,
+				name, why)
 		}
 	}
 	return nil

@@ -30,7 +30,8 @@ func About(rules []Rule, command string) func(id string) plan.About {
 	return func(id string) plan.About {
 		i := slices.IndexFunc(rules, func(k Rule) bool { return k.ID == id })
 		if i < 0 {
-			return plan.About{Short: "The step " + id + " of a " + command + ".", Help: "See the page of the provisioner.",
+			return plan.About{Short: "The step " + id + " of a " + command + ".",
+				Help: "See the page of the provisioner.",
 				Page: "reference/components/provisioner-eksnode.md"}
 		}
 		k := rules[i]

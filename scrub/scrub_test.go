@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -64,13 +64,6 @@ func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
 	all, d := Table(), Draft{Ctx: t.Context(), Host: h}
 	all[slices.IndexFunc(all, func(r Rule) bool { return r.ID == rule })].Plan(&d, nil)
 	return d.Answer, d.Err
-}
-
-func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
-	t.Helper()
-	items, err := spec.Items(m, more)
-	require.NoError(t, err)
-	return items
 }
 
 func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {

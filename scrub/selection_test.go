@@ -98,53 +98,36 @@ func TestNamesOfOwnRulesAreChecked(t *testing.T) {
 	}
 }
 
-const cloudInitUnit = "[Unit]\nDescription=x\n[Install]\nWantedBy=cloud-init.target\n"
-
 // Host keys stay, with a finding, where cloud-init is off and nothing else makes
 // keys.
 func TestHostKeysStayWhereCloudInitIsOff(t *testing.T) {
-	on := map[string]string{
-		"etc/passwd": passwd, "etc/ssh/ssh_host_rsa_key": "KEY", "usr/lib/systemd/system/cloud-init.service": cloudInitUnit, "usr/lib/systemd/system/cloud-init.target": "[Unit]\n",
-		"etc/systemd/system/cloud-init.target.wants/cloud-init.service": "-> /usr/lib/systemd/system/cloud-init.service",
-		"etc/cloud/cloud.cfg": "cloud_init_modules:\n - seed_random\n - [ssh, always]\nssh_deletekeys: false\n", "etc/default/grub": "# cloud-init=disabled\nGRUB_CMDLINE_LINUX=\"quiet\"\n",
+	var all struct {
+		Machine map[string]string
+		Cases   map[string]struct {
+			Files map[string]string
+			Why   string
+		}
 	}
-	for name, c := range map[string]struct {
-		more map[string]string
-		why  string // empty if keys come back
-	}{
-		"on":                  {nil, ""},
-		"a file":              {map[string]string{"etc/cloud/cloud-init.disabled": ""}, "/etc/cloud/cloud-init.disabled exists"},
-		"GRUB's argument":     {map[string]string{"etc/default/grub": "GRUB_CMDLINE_LINUX=\"quiet cloud-init=disabled\"\n"}, "/etc/default/grub has cloud-init=disabled"},
-		"GRUB's drop-in":      {map[string]string{"etc/default/grub.d/50-x.cfg": "GRUB_CMDLINE_LINUX_DEFAULT=cloud-init=disabled\n"}, "/etc/default/grub.d/50-x.cfg has cloud-init=disabled"},
-		"a boot entry":        {map[string]string{"boot/loader/entries/x.conf": "options root=/dev/sda cloud-init=disabled\n"}, "/boot/loader/entries/x.conf has cloud-init=disabled"},
-		"kernel-install's":    {map[string]string{"etc/kernel/cmdline": "cloud-init=disabled"}, "/etc/kernel/cmdline has cloud-init=disabled"},
-		"a masked unit":       {map[string]string{"etc/systemd/system/cloud-init.service": "-> /dev/null"}, "cloud-init.service is masked"},
-		"a masked target":     {map[string]string{"etc/systemd/system/cloud-init.target": "-> /dev/null"}, "cloud-init.target is masked"},
-		"a masked generator":  {map[string]string{"etc/systemd/system-generators/cloud-init-generator": "-> /dev/null"}, "cloud-init-generator is masked"},
-		"a disabled unit":     {map[string]string{"etc/systemd/system/cloud-init.target.wants/cloud-init.service": ""}, "cloud-init.service is disabled"},
-		"a policy":            {map[string]string{"etc/cloud/ds-identify.cfg": "policy: disabled\n"}, "/etc/cloud/ds-identify.cfg has policy: disabled"},
-		"no module":           {map[string]string{"etc/cloud/cloud.cfg.d/99-x.cfg": "cloud_init_modules: [growpart]\n"}, "its cloud_init_modules lack ssh"},
-		"no types":            {map[string]string{"etc/cloud/cloud.cfg.d/99-x.cfg": "ssh_genkeytypes: []\n"}, "its ssh_genkeytypes is empty"},
-		"off, but sshd's own": {map[string]string{"etc/cloud/cloud-init.disabled": "", "usr/lib/systemd/system/sshd-keygen.target": "[Unit]"}, ""},
-		"off, but SUSE's":     {map[string]string{"etc/cloud/cloud-init.disabled": "", "usr/lib/systemd/system/sshd.service": "[Service]\nExecStartPre=/usr/sbin/sshd-gen-keys-start\n"}, ""},
-		"off, but a drop-in":  {map[string]string{"etc/cloud/cloud-init.disabled": "", "etc/systemd/system/ssh.service.d/keys.conf": "[Service]\nExecStartPre=-/usr/bin/ssh-keygen -A\n"}, ""},
-	} {
+	decode("testdata/hostkeys.yaml", &all)
+	fillIn(all.Machine)
+	for name, c := range all.Cases {
 		t.Run(name, func(t *testing.T) {
-			files := maps.Clone(on)
-			maps.Copy(files, c.more)
+			files := maps.Clone(all.Machine)
+			maps.Copy(files, c.Files)
 			maps.DeleteFunc(files, func(n, text string) bool { return text == "" && strings.HasSuffix(n, ".service") })
 			h, root := tree(t, files)
 			outcomes := apply(t, h, Spec{Only: []string{"ssh-host-keys"}})
 			_, there := snapshot(t, root)["/etc/ssh/ssh_host_rsa_key"]
-			if c.why == "" {
+			if c.Why == "" {
 				assert.False(t, there)
 				assert.Empty(t, outcomes[0].Findings)
 				return
 			}
 			assert.True(t, there)
 			require.Len(t, outcomes[0].Findings, 1)
-			assert.Equal(t, fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s; cloud-init creates none: %s), so the keys stay: let cloud-init run, or skip the rule to accept shared keys",
-				hostKeyMakers, c.why), outcomes[0].Findings[0].Reason)
+			assert.Equal(t, fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s; cloud-init "+
+				"creates none: %s), so the keys stay: let cloud-init run, or skip the rule to accept shared keys",
+				hostKeyMakers, c.Why), outcomes[0].Findings[0].Reason)
 		})
 	}
 }

@@ -58,10 +58,11 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 	if len(chosen) == 0 {
 		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
 	}
-	idle, why := Inspect, "only report, so a scrub would change nothing: run an audit with these rules, or also select rules that "+
-		"remove something"
+	idle, why := Inspect, "only report, so a scrub would change nothing: run an audit with these rules, or also "+
+		"select rules that remove something"
 	if m == ToAudit {
-		idle, why = rule.Quiesce, "only stop programs, so an audit would check nothing: also select rules that look for leftover state"
+		idle, why = rule.Quiesce, "only stop programs, so an audit would check nothing: also select rules that look "+
+			"for leftover state"
 	}
 	used := m == ToList || s.WipeFreeSpace && m != ToAudit
 	var items []plan.Item
@@ -114,11 +115,13 @@ func (s Spec) all(more []Rule) ([]Rule, error) {
 func (s Spec) Checks(more []Rule, asked []plan.Check) (checks []plan.Check) {
 	all, _ := s.all(more) // Items has refused wrong ones
 	for _, r := range all {
-		c := plan.Check{Item: r.ID, Phase: string(r.Phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
+		c := plan.Check{Item: r.ID, Phase: string(r.Phase), Outcome: plan.LeftOut,
+			Reason: "the options leave the rule out"}
 		if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
 			c = asked[i]
 		} else if s.Chooses(r) {
-			c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
+			c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves "+
+				"nothing to find"
 		}
 		checks = append(checks, c)
 	}
@@ -151,7 +154,8 @@ func (s Spec) checkNames(all []Rule) error {
 			if hint == "" && unknown == nil { // list the known names once
 				hint = "; known: " + strings.Join(names, ", ")
 			}
-			unknown = append(unknown, surface.Errorf("%s: no rule, phase or group is named %q%s", chosen.field, n, hint))
+			unknown = append(unknown,
+				surface.Errorf("%s: no rule, phase or group is named %q%s", chosen.field, n, hint))
 		}
 	}
 	return errors.Join(unknown...)

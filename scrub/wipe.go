@@ -66,7 +66,8 @@ func diskPoints(h *host.Host) ([]string, error) {
 			return nil, err
 		}
 		if !mounted {
-			return nil, errors.New("the image root is a folder on a file system of this machine, and wiping would fill that file system: mount the image itself, or do not wipe free space")
+			return nil, errors.New("the image root is a folder on a file system of this machine, and wiping would " +
+				"fill that file system: mount the image itself, or do not wipe free space")
 		}
 	}
 	mounts, err := h.Files.MountsBelow("/")

@@ -155,7 +155,7 @@ func TestModulesAreTidy(t *testing.T) {
 
 // notForOthers are packages that are useless to programs outside this module,
 // or cannot be imported there.
-var notForOthers = regexp.MustCompile(`/(internal|e2e|plugin|docs|examples|livetest)(/|$)`)
+var notForOthers = regexp.MustCompile(`/(internal|e2e|plugin|docs|examples)(/|$)`)
 
 // A program outside this module can import every public package without this
 // module's replace lines, which apply to this module only.

@@ -51,7 +51,8 @@ func dpkgFiles(l *lister) error {
 	}
 	return eachDpkg(l.h, func(p map[string]string) error {
 		if isInstalled(p) && !listed[p["Package"]] {
-			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", p["Package"],
+			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again",
+				p["Package"],
 				dpkgInfo)
 		}
 		return nil
@@ -197,7 +198,8 @@ func dpkgInstalled(_ context.Context, h *host.Host, all Installed) error {
 			name += ":" + p["Architecture"]
 		}
 		if p["Package"] != "" && isInstalled(p) {
-			all.add(name, Package{Name: name, Version: p["Version"], Source: sourceOf.ReplaceAllString(p["Source"], "$1@$2")})
+			all.add(name, Package{Name: name, Version: p["Version"],
+				Source: sourceOf.ReplaceAllString(p["Source"], "$1@$2")})
 		}
 		return nil
 	})

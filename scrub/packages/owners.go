@@ -35,7 +35,8 @@ type database struct {
 
 // databases are the known kinds, each in a file of its own.
 func databases() []database {
-	return []database{{dpkgFiles, dpkgSums, dpkgInstalled}, {pacmanFiles, pacmanSums, pacmanInstalled}, {rpmFiles, rpmSums, rpmInstalled}}
+	return []database{{dpkgFiles, dpkgSums, dpkgInstalled}, {pacmanFiles, pacmanSums, pacmanInstalled},
+		{rpmFiles, rpmSums, rpmInstalled}}
 }
 
 // Owners has the files of all installed packages, sorted by their place on the
@@ -235,12 +236,14 @@ func Same(originals []Original, in io.Reader) (bool, error) {
 	if _, err := io.Copy(io.MultiWriter(all...), in); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(originals, func(o Original) bool { return string(sums[len(o.sum)].Sum(nil)) == o.sum }), nil
+	return slices.ContainsFunc(originals, func(o Original) bool { return string(sums[len(o.sum)].Sum(nil)) == o.sum }),
+		nil
 }
 
 // digests are the algorithms of package managers by the length of their sums.
 func digests() map[int]func() hash.Hash {
-	return map[int]func() hash.Hash{md5.Size: md5.New, sha1.Size: sha1.New, sha256.Size: sha256.New, sha512.Size384: sha512.New384, sha512.Size: sha512.New}
+	return map[int]func() hash.Hash{md5.Size: md5.New, sha1.Size: sha1.New, sha256.Size: sha256.New,
+		sha512.Size384: sha512.New384, sha512.Size: sha512.New}
 }
 
 // add records a file. A sum that is not known is left out: the file then counts

@@ -15,17 +15,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
-const pacmanLocal = "/var/lib/pacman/local"
+// PacmanLocal is the folder of pacman's local database.
+const PacmanLocal = "/var/lib/pacman/local"
 
-// eachPacman calls do with each folder of pacman's local database: one for a package.
-func eachPacman(h *host.Host, do func(owner, folder string) error) error {
-	entries, err := afero.ReadDir(h.Files, pacmanLocal)
+// EachPacman calls do with each folder of pacman's local database: one for a package.
+func EachPacman(h *host.Host, do func(owner, folder string) error) error {
+	entries, err := afero.ReadDir(h.Files, PacmanLocal)
 	if isMissing(err) {
 		return nil
 	}
 	for _, e := range entries {
 		if err == nil && e.IsDir() {
-			err = do(e.Name(), path.Join(pacmanLocal, e.Name()))
+			err = do(e.Name(), path.Join(PacmanLocal, e.Name()))
 		}
 	}
 	if err != nil {
@@ -36,7 +37,7 @@ func eachPacman(h *host.Host, do func(owner, folder string) error) error {
 
 // pacmanFiles reads the lists of files.
 func pacmanFiles(l *lister) error {
-	return eachPacman(l.h, func(owner, folder string) error {
+	return EachPacman(l.h, func(owner, folder string) error {
 		text, err := content(l.h, path.Join(folder, "files"))
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func pacmanFiles(l *lister) error {
 // pacmanSums reads the manifests of pacman's local database; %BACKUP% of a
 // package lists its configuration files.
 func pacmanSums(l *lister, all Originals) error {
-	return eachPacman(l.h, func(owner, folder string) error {
+	return EachPacman(l.h, func(owner, folder string) error {
 		packed, err := content(l.h, path.Join(folder, "mtree"))
 		if isMissing(err) {
 			return nil
@@ -134,7 +135,7 @@ func mtree(l *lister, owner string, text []byte, config map[string]bool, all Ori
 
 // pacmanInstalled reads pacman's descriptions. Owners are the names of the folders.
 func pacmanInstalled(_ context.Context, h *host.Host, all Installed) error {
-	return eachPacman(h, func(owner, folder string) error {
+	return EachPacman(h, func(owner, folder string) error {
 		text, err := content(h, path.Join(folder, "desc"))
 		if isMissing(err) {
 			return nil

@@ -41,7 +41,8 @@ const (
 
 // rpmFormat makes rpm print a package, what it provides, and its files, as parseRPMs
 // reads them.
-const rpmFormat = `%{NAME}\t%{ARCH}\t%{EVR}\n%{SOURCERPM}\t%{LICENSE}\n[\t%{PROVIDENAME}\n][%{FILEFLAGS}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`
+const rpmFormat = `%{NAME}\t%{ARCH}\t%{EVR}\n%{SOURCERPM}\t%{LICENSE}\n[\t%{PROVIDENAME}\n]` +
+	`[%{FILEFLAGS}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`
 
 // RPMs returns the packages in rpm's database; none without a database. On a live
 // machine its own rpm reads it, because rpm may be running. In an image root no program
@@ -68,7 +69,8 @@ func RPMs(ctx context.Context, h *host.Host) ([]RPM, error) {
 }
 
 func askRPM(ctx context.Context, h *host.Host) ([]RPM, error) {
-	out, err := h.Run(ctx, host.Command{Argv: []string{"rpm", "--query", "--all", "--queryformat=" + rpmFormat}, Env: []string{"LC_ALL=C"}})
+	out, err := h.Run(ctx, host.Command{Argv: []string{"rpm", "--query", "--all", "--queryformat=" + rpmFormat},
+		Env: []string{"LC_ALL=C"}})
 	var all []RPM
 	if err == nil {
 		all, err = parseRPMs(string(out))
@@ -176,7 +178,8 @@ func readSQLite(r *rpmParts, each func([]byte) error) error {
 	}
 	db.usable = int(db.page) - int(head[20])
 	const utf8 = 1
-	if string(head[:16]) != "SQLite format 3\x00" || db.page < 512 || bits.OnesCount(uint(db.page)) != 1 || head[59] != utf8 || db.usable < 480 {
+	if string(head[:16]) != "SQLite format 3\x00" || db.page < 512 || bits.OnesCount(uint(db.page)) != 1 ||
+		head[59] != utf8 || db.usable < 480 {
 		return errDamaged
 	}
 	db.readLog()

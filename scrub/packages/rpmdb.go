@@ -66,9 +66,12 @@ func (r *rpmParts) part(at, size int64) ([]byte, error) {
 }
 
 // readRPMs reads the database of an image root.
-func readRPMs(ctx context.Context, h *host.Host, name string, read func(*rpmParts, func([]byte) error) error) ([]RPM, error) {
+func readRPMs(
+	ctx context.Context, h *host.Host, name string, read func(*rpmParts, func([]byte) error) error,
+) ([]RPM, error) {
 	if undo, err := h.Files.Lstat(name + "-journal"); err == nil && undo.Size() > 0 {
-		return nil, fmt.Errorf("an interrupted rpm left %s-journal: run \"rpm --query --all\" on the machine", path.Base(name))
+		return nil, fmt.Errorf("an interrupted rpm left %s-journal: run \"rpm --query --all\" on the machine",
+			path.Base(name))
 	}
 	log, err := content(h, name+"-wal")
 	if err != nil && !isMissing(err) {
@@ -202,7 +205,8 @@ func readNDB(r *rpmParts, each func([]byte) error) error {
 			return err
 		}
 		end := len(block) - tail
-		if end < slot || string(block[:4]) != "BlbS" || number(block, 1) != number(s, 1) || number(block[end:], 0) != int64(adler32.Checksum(block[:end])) {
+		if end < slot || string(block[:4]) != "BlbS" || number(block, 1) != number(s, 1) ||
+			number(block[end:], 0) != int64(adler32.Checksum(block[:end])) {
 			return errDamaged
 		}
 		size := number(block, 3)
@@ -234,7 +238,8 @@ func readBerkeley(r *rpmParts, each func([]byte) error) error {
 		order = binary.BigEndian
 	}
 	size, last := order.Uint32(meta[20:]), order.Uint32(meta[32:])
-	if order.Uint32(meta[12:]) != 0x61561 || meta[24] != 0 || meta[25] != metaPage || size < 512 || size > 1<<16 || bits.OnesCount32(size) != 1 {
+	if order.Uint32(meta[12:]) != 0x61561 || meta[24] != 0 || meta[25] != metaPage || size < 512 || size > 1<<16 ||
+		bits.OnesCount32(size) != 1 {
 		return errDamaged
 	}
 	page := func(number uint32) ([]byte, error) { return r.part(int64(number)*int64(size), int64(size)) }

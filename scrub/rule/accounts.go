@@ -111,16 +111,18 @@ func ParseAccounts(passwd string) []Account {
 var (
 	// systemTops are top folders that belong to the system with all their
 	// contents.
-	systemTops = []string{"", "bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"}
+	systemTops = []string{"", "bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run",
+		"sbin", "sys", "usr"}
 	// SystemParts are folders of the system that may contain homes.
 	SystemParts = []string{
-		"/home", "/lost+found", "/media", "/mnt", "/opt", "/opt/bin", "/srv", "/tmp", "/var", "/var/adm", "/var/cache", "/var/crash", "/var/db", "/var/empty",
-		"/var/games", "/var/lib", "/var/local", "/var/lock", "/var/log", "/var/mail", "/var/opt", "/var/run", "/var/spool", "/var/spool/cron",
-		"/var/spool/mail", "/var/tmp",
+		"/home", "/lost+found", "/media", "/mnt", "/opt", "/opt/bin", "/srv", "/tmp", "/var", "/var/adm", "/var/cache",
+		"/var/crash", "/var/db", "/var/empty", "/var/games", "/var/lib", "/var/local", "/var/lock", "/var/log",
+		"/var/mail", "/var/opt", "/var/run", "/var/spool", "/var/spool/cron", "/var/spool/mail", "/var/tmp",
 	}
 	// systemStates are the databases of the system and of a node.
 	systemStates = []string{
-		"/var/lib/apt", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd", "/var/lib/dnf", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/etcd",
+		"/var/lib/apt", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd", "/var/lib/dnf", "/var/lib/docker",
+		"/var/lib/dpkg", "/var/lib/etcd",
 		"/var/lib/kubelet", "/var/lib/pacman", "/var/lib/rpm", "/var/lib/systemd", "/var/lib/zypp",
 	}
 )

@@ -18,7 +18,8 @@ func ForeignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
 			continue
 		}
 		findings = append(findings, plan.Finding{Target: m.Path,
-			Reason: m.Why + ", not a partition of the machine: the rule did not read or change anything on this mount; unmount " + m.Path + ", or skip the rule"})
+			Reason: m.Why + ", not a partition of the machine: the rule did not read or change anything on this " +
+				"mount; unmount " + m.Path + ", or skip the rule"})
 	}
 	return findings
 }
@@ -32,7 +33,8 @@ func About(findings []plan.Finding, target string) bool {
 // runs. The image has empty files of its own below these mounts.
 var lent = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/var/lib/cloud/seed/*"}
 
-var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable, plan.Disable, plan.Wipe}
+var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable,
+	plan.Disable, plan.Wipe}
 
 // WithoutForeign replaces actions on foreign mounts with findings, for every
 // rule.

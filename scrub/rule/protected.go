@@ -12,12 +12,13 @@ import (
 
 // bootFolders contain what a machine boots from; no rule may touch them.
 var bootFolders = []string{
-	"/boot", "/efi", "/dev", "/proc", "/sys",
-	"/usr/lib/systemd", "/usr/lib/modules", "/usr/lib/udev", "/usr/lib/kernel", "/usr/lib/dracut", "/usr/lib/security",
-	"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64/security", "/etc/pam.d", "/etc/selinux", "/etc/alternatives",
+	"/boot", "/efi", "/dev", "/proc", "/sys", "/usr/lib/systemd", "/usr/lib/modules", "/usr/lib/udev",
+	"/usr/lib/kernel", "/usr/lib/dracut", "/usr/lib/security", "/usr/lib/x86_64-linux-gnu",
+	"/usr/lib/aarch64-linux-gnu", "/usr/lib64/security", "/etc/pam.d", "/etc/selinux", "/etc/alternatives",
 }
 
-var packageFolders = []string{"/var/lib/dpkg", "/var/lib/rpm", "/usr/lib/sysimage", "/usr/share/rpm", "/var/lib/pacman/local"}
+var packageFolders = []string{"/var/lib/dpkg", "/var/lib/rpm", "/usr/lib/sysimage", "/usr/share/rpm",
+	"/var/lib/pacman/local"}
 
 // nodeFolders contain what a node needs to join, and the records about the
 // image.
@@ -26,28 +27,32 @@ var nodeFolders = []string{"/var/lib/containerd", path.Dir(manifest.Path), "/etc
 // systemPlaces are files and folders that a machine or a node needs. Other
 // files in such a folder may be removed.
 var systemPlaces = []string{
-	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/share", "/usr/local",
-	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/share", "/usr/share/zoneinfo", "/usr/share/ca-certificates", "/usr/share/pki",
-	"/usr/lib/os-release", "/usr/lib64/ld-linux-x86-64.so.2", "/usr/lib/ld-linux-aarch64.so.1",
-	"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid", "/etc/sudoers", "/etc/sudoers.d", "/etc/login.defs", "/etc/security",
-	"/etc/fstab", "/etc/crypttab", "/etc/machine-id", "/etc/os-release", "/etc/nsswitch.conf", "/etc/hosts", "/etc/profile", "/etc/environment", "/etc/localtime",
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/default", "/etc/default/grub", "/etc/grub.d", "/etc/kernel", "/etc/sysconfig",
-	"/etc/systemd", "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/sysinit.target.wants", "/etc/systemd/system/default.target",
-	"/etc/systemd/network", "/etc/netplan", "/etc/network", "/etc/network/interfaces", "/etc/NetworkManager", "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d", "/etc/udev",
-	"/etc/ssh", "/etc/ssh/sshd_config", "/etc/ssl", "/etc/ssl/certs", "/etc/pki", "/etc/pki/tls", "/etc/pki/ca-trust", "/etc/ca-certificates", "/etc/crypto-policies",
-	"/etc/apt", "/etc/dnf", "/etc/yum.repos.d", "/etc/zypp", "/etc/pacman.conf", "/etc/pacman.d", "/etc/cloud", "/etc/cloud/cloud.cfg",
-	"/etc/eks", "/etc/eks/bootstrap.sh", "/etc/kubernetes", "/etc/kubernetes/kubelet", "/etc/containerd", "/etc/cni",
-	"/etc/systemd/system/kubelet.service", "/etc/systemd/system/containerd.service",
-	"/opt/cni", "/opt/cni/bin", "/opt/bin", "/opt/aws",
-	"/var/lib", "/var/lib/pacman", "/var/lib/systemd", "/var/lib/kubelet", "/var/lib/ca-certificates", "/var/lib/apt", "/var/lib/apt/extended_states",
-	"/var/run", "/var/lock",
+	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/share",
+	"/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/share", "/usr/share/zoneinfo",
+	"/usr/share/ca-certificates", "/usr/share/pki", "/usr/lib/os-release", "/usr/lib64/ld-linux-x86-64.so.2",
+	"/usr/lib/ld-linux-aarch64.so.1", "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid",
+	"/etc/subgid", "/etc/sudoers", "/etc/sudoers.d", "/etc/login.defs", "/etc/security", "/etc/fstab", "/etc/crypttab",
+	"/etc/machine-id", "/etc/os-release", "/etc/nsswitch.conf", "/etc/hosts", "/etc/profile", "/etc/environment",
+	"/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/default", "/etc/default/grub",
+	"/etc/grub.d", "/etc/kernel", "/etc/sysconfig", "/etc/systemd", "/etc/systemd/system",
+	"/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/sysinit.target.wants",
+	"/etc/systemd/system/default.target", "/etc/systemd/network", "/etc/netplan", "/etc/network",
+	"/etc/network/interfaces", "/etc/NetworkManager", "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d",
+	"/etc/udev", "/etc/ssh", "/etc/ssh/sshd_config", "/etc/ssl", "/etc/ssl/certs", "/etc/pki", "/etc/pki/tls",
+	"/etc/pki/ca-trust", "/etc/ca-certificates", "/etc/crypto-policies", "/etc/apt", "/etc/dnf", "/etc/yum.repos.d",
+	"/etc/zypp", "/etc/pacman.conf", "/etc/pacman.d", "/etc/cloud", "/etc/cloud/cloud.cfg", "/etc/eks",
+	"/etc/eks/bootstrap.sh", "/etc/kubernetes", "/etc/kubernetes/kubelet", "/etc/containerd", "/etc/cni",
+	"/etc/systemd/system/kubelet.service", "/etc/systemd/system/containerd.service", "/opt/cni", "/opt/cni/bin",
+	"/opt/bin", "/opt/aws", "/var/lib", "/var/lib/pacman", "/var/lib/systemd", "/var/lib/kubelet",
+	"/var/lib/ca-certificates", "/var/lib/apt", "/var/lib/apt/extended_states", "/var/run", "/var/lock",
 }
 
 // systemPrograms are in one of the folders of programs. Without them a machine
 // does not boot, accepts no login, or does not join.
 var systemPrograms = []string{
-	"init", "sh", "bash", "dash", "busybox", "env", "mount", "umount", "login", "su", "sudo", "systemctl", "journalctl", "sshd", "agetty", "kmod", "modprobe", "ip", "iptables", "nft",
-	"kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "crun", "crio", "nodeadm", "eksnode", "ecr-credential-provider",
+	"init", "sh", "bash", "dash", "busybox", "env", "mount", "umount", "login", "su", "sudo", "systemctl", "journalctl",
+	"sshd", "agetty", "kmod", "modprobe", "ip", "iptables", "nft", "kubelet", "containerd", "containerd-shim-runc-v2",
+	"ctr", "runc", "crun", "crio", "nodeadm", "eksnode", "ecr-credential-provider",
 }
 
 // cniPlugins are the plugins of the containernetworking project that the VPC
@@ -74,7 +79,8 @@ func needed() (single, whole []string) {
 func alsoWithoutUsr(places []string) []string {
 	for _, p := range places {
 		old, merged := strings.CutPrefix(p, "/usr")
-		if merged && (strings.HasPrefix(old, "/bin") || strings.HasPrefix(old, "/sbin") || strings.HasPrefix(old, "/lib")) {
+		if merged && (strings.HasPrefix(old, "/bin") || strings.HasPrefix(old, "/sbin") ||
+			strings.HasPrefix(old, "/lib")) {
 			places = append(places, old)
 		}
 	}
@@ -84,7 +90,8 @@ func alsoWithoutUsr(places []string) []string {
 var (
 	// ErrTooHigh is the error of a place above all that a rule may remove.
 	ErrTooHigh = errors.New("matches too much: the rule would remove a top folder of the system or a whole home")
-	errNeeded  = errors.New("matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead")
+	errNeeded  = errors.New("matches too much: the rule would remove a folder or file that the system needs; list " +
+		"files inside the folder instead")
 )
 
 // CheckPattern refuses patterns that are not valid in a rule.

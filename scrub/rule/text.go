@@ -36,7 +36,8 @@ func (d *Draft) EachLine(names []string, do func(name string, number int, line s
 func (d *Draft) LastSettings(files []string, named func(string) string) map[string]Setting {
 	last := map[string]Setting{}
 	d.EachLine(files, func(file string, number int, line string) {
-		if key, value, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+		if key, value, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") &&
+			!strings.HasPrefix(line, ";") {
 			last[named(strings.TrimSpace(key))] = Setting{file, number, strings.TrimSpace(value)}
 		}
 	})

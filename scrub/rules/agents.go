@@ -24,7 +24,8 @@ const agentFolder = "eksnode-" + hex4 + hex4 + hex4 + hex4
 const hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 
 // noAgents are folders without agents: of the kernel, and of containers' files.
-var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"}
+var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", "/var/lib/docker",
+	"/var/lib/containers"}
 
 func agentFolders(d *rule.Draft) {
 	d.Plan(plan.Remove, d.Paths[0], "the agent that a provision kept")
@@ -57,7 +58,8 @@ func onlyAgent(h *host.Host, folder string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !slices.ContainsFunc(entries, func(e fs.FileInfo) bool { return e.Name() != "eksnode" || !e.Mode().IsRegular() }), nil
+	return !slices.ContainsFunc(entries,
+		func(e fs.FileInfo) bool { return e.Name() != "eksnode" || !e.Mode().IsRegular() }), nil
 }
 
 // RemoveAgents removes the agents that sessions left in a folder, and the one that a

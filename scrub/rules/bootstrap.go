@@ -32,8 +32,8 @@ func generatedContainerdConfig(d *rule.Draft) {
 			return
 		}
 		if bootstrapScript(d) == "" && !d.Exists(templates.ContainerdConfig) { // nothing here copies a template
-			d.Find(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine "+
-				"writes the file again: name the pause image of the new node's region, or remove the file")
+			d.Find(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this "+
+				"machine writes the file again: name the pause image of the new node's region, or remove the file")
 			return
 		}
 	}

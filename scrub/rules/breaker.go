@@ -78,7 +78,8 @@ func lines(pattern string, files ...string) reader {
 	wanted := rule.Expression(`(?i)` + pattern)
 	return reader{files, func(d *rule.Draft) {
 		d.EachLine(d.Files(files...), func(name string, number int, line string) {
-			if m := wanted().FindString(line); m != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+			if m := wanted().FindString(line); m != "" && !strings.HasPrefix(line, "#") &&
+				!strings.HasPrefix(line, ";") {
 				d.Find(name, fmt.Sprintf("line %d has %q", number, strings.TrimSpace(m)))
 			}
 		})

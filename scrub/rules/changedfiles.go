@@ -21,9 +21,10 @@ import (
 // accounts, disks, names, and what packages keep in /var.
 var rewritten = []string{
 	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/shells",
-	"/etc/fstab", "/etc/crypttab", "/etc/mtab", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id", "/etc/adjtime",
-	"/etc/localtime", "/etc/locale.conf", "/etc/locale.gen", "/etc/vconsole.conf", "/etc/ld.so.cache", "/etc/motd", "/etc/issue", "/etc/issue.net",
-	"/etc/pki/ca-trust/extracted", "/etc/ca-certificates.conf", "/usr/lib/locale/locale-archive",
+	"/etc/fstab", "/etc/crypttab", "/etc/mtab", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id",
+	"/etc/adjtime", "/etc/localtime", "/etc/locale.conf", "/etc/locale.gen", "/etc/vconsole.conf", "/etc/ld.so.cache",
+	"/etc/motd", "/etc/issue", "/etc/issue.net", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates.conf",
+	"/usr/lib/locale/locale-archive",
 }
 
 // editors are programs that edit configuration of packages on a usual machine.
@@ -128,7 +129,8 @@ type record struct {
 // theirs, and the folder of the record.
 var writtenLater = []string{
 	"/etc", "/etc/.pwd.lock", "/etc/.updated", "/etc/adjtime", "/etc/fake-hwclock.data", "/etc/hostname", "/etc/hosts",
-	"/etc/lvm", "/etc/machine-id", "/etc/mtab", "/etc/resolv.conf*", path.Dir(recordPath), path.Dir(path.Dir(recordPath)),
+	"/etc/lvm", "/etc/machine-id", "/etc/mtab", "/etc/resolv.conf*", path.Dir(recordPath),
+	path.Dir(path.Dir(recordPath)),
 }
 
 // copiedAfter is how far the two times of a record are apart in a copy of the
@@ -148,7 +150,8 @@ func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outco
 			return nil
 		}
 	}
-	return errors.Join(h.Files.MkdirAll(path.Dir(recordPath), 0o755), writeRecord(h, record{Schema: recordSchema, Tool: tool}))
+	return errors.Join(h.Files.MkdirAll(path.Dir(recordPath), 0o755),
+		writeRecord(h, record{Schema: recordSchema, Tool: tool}))
 }
 
 // Provisioned notes in the record that a provision follows a scrub, and reports
@@ -168,7 +171,8 @@ func writeRecord(h *host.Host, r record) error {
 		var attr host.Attributes // an image root may be a user's own
 		attr, err = h.Files.Attributes(path.Dir(recordPath))
 		if err == nil {
-			err = h.Files.WriteFile(recordPath, append(text, '\n'), host.Attributes{Mode: 0o644, UID: attr.UID, GID: attr.GID})
+			err = h.Files.WriteFile(recordPath, append(text, '\n'),
+				host.Attributes{Mode: 0o644, UID: attr.UID, GID: attr.GID})
 		}
 	}
 	if err != nil {
@@ -190,7 +194,8 @@ func readRecord(h *host.Host) (*record, error) {
 		return nil, fmt.Errorf("reading the record of the scrub %s: %w; scrub again", recordPath, err)
 	}
 	if r.Schema != recordSchema {
-		return nil, fmt.Errorf("reading the record of the scrub %s: the schema is %q, not %q; scrub again", recordPath, r.Schema, recordSchema)
+		return nil, fmt.Errorf("reading the record of the scrub %s: the schema is %q, not %q; scrub again", recordPath,
+			r.Schema, recordSchema)
 	}
 	return &r, nil
 }

@@ -17,7 +17,9 @@ var cloudInitUnits = []string{"cloud-init.service", "cloud-init-network.service"
 // kernelArguments are the files with the kernel's arguments for the next boots.
 var kernelArguments = []string{
 	"/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline", "/etc/cmdline", "/usr/lib/kernel/cmdline",
-	"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/boot/grub/menu.lst", "/boot/grub*/grubenv", "/boot/efi/EFI/*/grub.cfg", "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
+	"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/boot/grub/menu.lst", "/boot/grub*/grubenv",
+	"/boot/efi/EFI/*/grub.cfg", "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf",
+	"/efi/loader/entries/*.conf",
 }
 
 var disabledByKernel = saying(`(?m)^[^#]*\bcloud-init=disabled\b`)

@@ -29,8 +29,8 @@ func unknownToKubeadm(d *rule.Draft) {
 	for _, name := range d.Glob(d.Paths...) {
 		removes := func(r row) bool { return slices.Contains(r.Groups, "bootstrap") && rule.Kept(r.Paths, name) }
 		if !slices.Contains(kubernetesFolders, path.Base(name)) && !slices.ContainsFunc(rows(), removes) {
-			d.Find(name, "no rule covers this file of a machine with kubeadm: remove it by hand if it belongs to the old "+
-				"cluster")
+			d.Find(name, "no rule covers this file of a machine with kubeadm: remove it by hand if it belongs to the "+
+				"old cluster")
 		}
 	}
 }
@@ -67,5 +67,6 @@ func isClustersOwn(name string) bool {
 	if slices.ContainsFunc(secrets.HostPatterns, func(p secrets.Pattern) bool { return p.Re().MatchString(name) }) {
 		return false
 	}
-	return len(name) >= 8 && strings.ContainsAny(name, ".:") && !strings.HasPrefix(name, "127.") && !strings.HasPrefix(name, "localhost") && !strings.HasPrefix(name, "kubernetes.default")
+	return len(name) >= 8 && strings.ContainsAny(name, ".:") && !strings.HasPrefix(name, "127.") &&
+		!strings.HasPrefix(name, "localhost") && !strings.HasPrefix(name, "kubernetes.default")
 }

@@ -59,7 +59,8 @@ func programs(names ...string) (places []string) {
 
 // pluginsCNI are the plugins that the VPC CNI needs; other files are beside them.
 var pluginsCNI = []string{
-	"/opt/cni/bin/loopback", "/opt/cni/bin/portmap", "/opt/cni/bin/bandwidth", "/opt/cni/bin/host-local", "/opt/cni/bin/aws-cni",
+	"/opt/cni/bin/loopback", "/opt/cni/bin/portmap", "/opt/cni/bin/bandwidth", "/opt/cni/bin/host-local",
+	"/opt/cni/bin/aws-cni",
 }
 
 // sharedFiles are read by programs that do not run as root.

@@ -60,8 +60,8 @@ func containers(d *rule.Draft) {
 
 func liveContainers(d *rule.Draft) {
 	if d.Err == nil && !d.Host.HasCommand("ctr") {
-		d.Failed(errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode " +
-			"can read its metadata"))
+		d.Failed(errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that " +
+			"eksnode can read its metadata"))
 	}
 	for _, ns := range readCtr(d, "namespaces", "ls", "-q") {
 		namespaceActions(d, ns)
@@ -115,7 +115,8 @@ func removeThrough(ctx context.Context, h *host.Host, ns string, kind containerK
 	}
 	for _, image := range images {
 		if !slices.Contains(left, image) {
-			return fmt.Errorf("the removal also removed the image %s: import the image again, or first boot has to pull it", image)
+			return fmt.Errorf("the removal also removed the image %s: import the image again, or first boot has to "+
+				"pull it", image)
 		}
 	}
 	return nil
@@ -178,8 +179,9 @@ func storedContainers(d *rule.Draft) {
 	for _, ns := range all.Buckets() {
 		for _, kind := range containerKinds {
 			for _, id := range all.Below(ns, kind.bucket).Buckets() {
-				d.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, "+
-					"and only containerd can remove this: start containerd on the machine and scrub again")
+				d.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)),
+					"containerd does not run, and only containerd can remove this: start containerd on the machine "+
+						"and scrub again")
 			}
 		}
 	}

@@ -44,11 +44,13 @@ var (
 		"forward": `(?m)^-A FORWARD -j (DROP|REJECT)`, "input": `(?m)^-A INPUT -j (DROP|REJECT)|^:INPUT DROP`,
 		"output": `(?m)^-A OUTPUT -j (DROP|REJECT)|^:OUTPUT DROP`,
 	}
-	nftBlocks = map[string]string{"forward": nftBlock("forward"), "input": nftBlock("input"), "output": nftBlock("output")}
+	nftBlocks = map[string]string{"forward": nftBlock("forward"), "input": nftBlock("input"),
+		"output": nftBlock("output")}
 	firewalls = []firewall{
 		{"firewalld.service", nil, map[string]string{"forward": ""}},
 		{"ufw.service", []string{"/etc/ufw/ufw.conf", "/etc/default/ufw", "/etc/ufw/user.rules"}, map[string]string{
-			"forward": `(?m)^ENABLED=["']?yes`, "output": `(?ms)^ENABLED=["']?yes.*^DEFAULT_OUTPUT_POLICY=["']?(DROP|REJECT)`}},
+			"forward": `(?m)^ENABLED=["']?yes`,
+			"output":  `(?ms)^ENABLED=["']?yes.*^DEFAULT_OUTPUT_POLICY=["']?(DROP|REJECT)`}},
 		{"nftables.service", nftFiles, nftBlocks},
 		{"iptables.service", iptablesFiles[:2], iptablesBlocks},
 		{"netfilter-persistent.service", iptablesFiles[2:], iptablesBlocks},
@@ -85,7 +87,8 @@ func filters(chain, open string) reader {
 				continue
 			}
 			text := filterRules(d, f.files)
-			if regexp.MustCompile(pattern).MatchString(text) && (open == "" || !regexp.MustCompile(open).MatchString(text)) {
+			if regexp.MustCompile(pattern).MatchString(text) &&
+				(open == "" || !regexp.MustCompile(open).MatchString(text)) {
 				d.Find(on[0].Target, on[0].Reason+" and blocks the chain "+chain)
 			}
 		}

@@ -26,7 +26,8 @@ const (
 // then those of people who copied it to another distribution.
 var bootstrapScripts = []string{
 	amazonScript, "/opt/bootstrap.sh", "/opt/*/bootstrap.sh", "/usr/bin/bootstrap.sh", "/usr/sbin/bootstrap.sh",
-	"/usr/local/*/bootstrap.sh", "/usr/local/*/eks/bootstrap.sh", "/usr/share/eks/bootstrap.sh", "/usr/lib/eks/bootstrap.sh", "/usr/libexec/eks/bootstrap.sh",
+	"/usr/local/*/bootstrap.sh", "/usr/local/*/eks/bootstrap.sh", "/usr/share/eks/bootstrap.sh",
+	"/usr/lib/eks/bootstrap.sh", "/usr/libexec/eks/bootstrap.sh",
 }
 
 const amazonScript = "/etc/eks/bootstrap.sh"
@@ -144,7 +145,8 @@ func (c tokenCommand) known() bool {
 	case "aws-iam-authenticator":
 		return slices.Equal(args, []string{"--region", "-i", regionPlaceholder, clusterPlaceholder, "token"})
 	case "aws":
-		return slices.Equal(args, []string{"--cluster-name", "--region", regionPlaceholder, clusterPlaceholder, "eks", "get-token"})
+		return slices.Equal(args,
+			[]string{"--cluster-name", "--region", regionPlaceholder, clusterPlaceholder, "eks", "get-token"})
 	}
 	return false
 }
@@ -152,7 +154,8 @@ func (c tokenCommand) known() bool {
 // olderKubeletKeys has values of kubelet-config.json that only some years had.
 var olderKubeletKeys = map[string][]string{
 	"featureGates": {
-		`{"RotateKubeletServerCertificate":true,"KubeletCredentialProviders":true}`, `{"RotateKubeletServerCertificate":true,"NodeSwap":false}`,
+		`{"RotateKubeletServerCertificate":true,"KubeletCredentialProviders":true}`,
+		`{"RotateKubeletServerCertificate":true,"NodeSwap":false}`,
 		`{"RotateKubeletServerCertificate":true,"CSIServiceAccountToken":true}`,
 	},
 	"eventRecordQPS":  {"0"},
@@ -161,7 +164,8 @@ var olderKubeletKeys = map[string][]string{
 }
 
 // neededKubeletKeys are the keys that kubelet-config.json had in all years.
-var neededKubeletKeys = []string{"kind", "apiVersion", "authentication", "authorization", "clusterDomain", "serverTLSBootstrap"}
+var neededKubeletKeys = []string{"kind", "apiVersion", "authentication", "authorization", "clusterDomain",
+	"serverTLSBootstrap"}
 
 // knownKubeletConfig reports whether each key of a configuration has the value
 // that it had in some year.
@@ -174,22 +178,29 @@ func knownKubeletConfig(text, template []byte) bool {
 	for _, key := range have.keys {
 		value, _ := have.values[key]
 		now, known := want.values[key]
-		if !(known && sameJSON(value, now)) && !slices.ContainsFunc(olderKubeletKeys[key], func(old string) bool { return sameJSON(value, json.RawMessage(old)) }) {
+		if !(known && sameJSON(value, now)) &&
+			!slices.ContainsFunc(olderKubeletKeys[key],
+				func(old string) bool { return sameJSON(value, json.RawMessage(old)) }) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(neededKubeletKeys, func(key string) bool { _, there := have.values[key]; return !there })
+	return !slices.ContainsFunc(neededKubeletKeys,
+		func(key string) bool { _, there := have.values[key]; return !there })
 }
 
 // otherContainerdLines are lines that only some years, or the template in
 // version 3 of containerd's configuration, had. Quotes are double here.
 var otherContainerdLines = []string{
 	`address = "/run/dockershim.sock"`, `enable_cdi = true`,
-	`[plugins."io.containerd.grpc.v1.cri".registry.mirrors."k8s.gcr.io"]`, `endpoint = ["https://registry.k8s.io", "https://k8s.gcr.io",]`,
+	`[plugins."io.containerd.grpc.v1.cri".registry.mirrors."k8s.gcr.io"]`,
+	`endpoint = ["https://registry.k8s.io", "https://k8s.gcr.io",]`,
 	`version = 3`, `sandbox = "` + sandboxPlaceholder + `"`,
-	`[plugins."io.containerd.cri.v1.images"]`, `[plugins."io.containerd.cri.v1.images".pinned_images]`, `[plugins."io.containerd.cri.v1.images".registry]`,
-	`[plugins."io.containerd.cri.v1.runtime".containerd]`, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]`,
-	`[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]`, `[plugins."io.containerd.cri.v1.runtime".cni]`,
+	`[plugins."io.containerd.cri.v1.images"]`, `[plugins."io.containerd.cri.v1.images".pinned_images]`,
+	`[plugins."io.containerd.cri.v1.images".registry]`,
+	`[plugins."io.containerd.cri.v1.runtime".containerd]`,
+	`[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]`,
+	`[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]`,
+	`[plugins."io.containerd.cri.v1.runtime".cni]`,
 }
 
 // knownContainerdConfig reports whether a configuration names the placeholder

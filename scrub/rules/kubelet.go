@@ -55,8 +55,9 @@ func unmountBelow(d *rule.Draft) {
 		mounts, err := d.Host.Files.MountsBelow(dir)
 		d.Failed(err)
 		for _, m := range mounts {
-			d.Act(plan.Action{Verb: plan.Unmount, Target: m.Path, Reason: m.Type + " of " + m.Source + " is mounted there",
-				Do: func(context.Context, plan.Progress) error { return d.Host.Unmount(m.Path) }})
+			d.Act(plan.Action{Verb: plan.Unmount, Target: m.Path,
+				Reason: m.Type + " of " + m.Source + " is mounted there",
+				Do:     func(context.Context, plan.Progress) error { return d.Host.Unmount(m.Path) }})
 		}
 	}
 }

@@ -41,7 +41,8 @@ func modulesMissing(d *rule.Draft) {
 	}
 	if missing != nil {
 		d.Find(path.Join(d.Paths[0], kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that "+
-			"contains them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", ")))
+			"contains them, such as kernel-modules-extra; without them pods have no network",
+			strings.Join(missing, ", ")))
 	}
 }
 

@@ -88,7 +88,8 @@ func onMount(option string, folders ...string) reader {
 			}
 			if of.where != "" && of != last && of.has(option) {
 				last = of
-				d.Find(of.from, fmt.Sprintf("line %d mounts %.60q with %s, and %s is on it", of.line, of.where, option, folder))
+				d.Find(of.from, fmt.Sprintf("line %d mounts %.60q with %s, and %s is on it", of.line, of.where, option,
+					folder))
 			}
 		}
 	}}

@@ -51,8 +51,9 @@ func notANode(d *rule.Draft) {
 		return // the rule can-join covers machines with a manifest
 	}
 	if missing := missingParts(d); missing != nil {
-		d.Find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+
-			"; provision the machine, or skip the rule not-a-node if another tool makes it a node")
+		d.Find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+
+			strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool "+
+			"makes it a node")
 	}
 }
 
@@ -116,7 +117,8 @@ func canJoin(d *rule.Draft) {
 	}
 	kubelet, ok := m.Asset("kubelet")
 	if ok && kubelet.Version != m.KubernetesVersion {
-		d.Find("kubelet", fmt.Sprintf("version %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
+		d.Find("kubelet", fmt.Sprintf("version %s, but the image is for Kubernetes %s", kubelet.Version,
+			m.KubernetesVersion))
 	}
 	for _, p := range m.Packages {
 		if p.Version == "" {

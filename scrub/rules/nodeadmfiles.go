@@ -26,7 +26,8 @@ var baseRuntimeSpec = rule.Expression(`(?m)^\s*base_runtime_spec\s*=\s*["']/etc/
 // sociTables are the tables of the configuration that nodeadm renders for SOCI's
 // snapshotter.
 var sociTables = []string{
-	"[content_store]", "[cri_keychain]", "[pull_modes.parallel_pull_unpack]", `[pull_modes.parallel_pull_unpack.decompress_streams."gzip"]`,
+	"[content_store]", "[cri_keychain]", "[pull_modes.parallel_pull_unpack]",
+	`[pull_modes.parallel_pull_unpack.decompress_streams."gzip"]`,
 }
 
 // isNodeadmsSOCI reports whether nodeadm rendered a configuration of SOCI's
@@ -34,7 +35,8 @@ var sociTables = []string{
 // comment.
 func isNodeadmsSOCI(d *rule.Draft, text []byte) bool {
 	lines := configLines(text)
-	for _, needed := range []string{"[cri_keychain]", "[pull_modes.parallel_pull_unpack]", `image_service_path = "/run/containerd/containerd.sock"`} {
+	for _, needed := range []string{"[cri_keychain]", "[pull_modes.parallel_pull_unpack]",
+		`image_service_path = "/run/containerd/containerd.sock"`} {
 		if !slices.Contains(lines, needed) {
 			return false
 		}
@@ -52,8 +54,8 @@ func clusterNodeConfigs(d *rule.Draft) {
 	d.Texts(names, func(name string, text []byte) {
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			d.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the "+
-				"file", err))
+			d.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove "+
+				"the file", err))
 		case named:
 			d.Remove(name, "names the old cluster, and would override a new node's user data")
 		}
@@ -85,7 +87,8 @@ func namesCluster(text []byte) (bool, error) {
 
 // rendered matches the whole of a drop-in as nodeadm renders it: assignments in
 // quotes, and nothing else.
-var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+|\[Manager\]\n(?:DefaultEnvironment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+)$`)
+var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+|` +
+	`\[Manager\]\n(?:DefaultEnvironment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+)$`)
 
 // generatedEnvironments plans the removal of drop-ins that a first boot wrote.
 // eksnode marks its files. Amazon's nodeadm does not, so its form counts only
@@ -94,7 +97,8 @@ func generatedEnvironments(d *rule.Draft) {
 	// Only a first boot by NodeConfig writes these files. The rule runs before the one that removes them.
 	configured := slices.ContainsFunc([]string{
 		"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json",
-		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
+		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf",
+		"/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
 	}, d.Exists)
 	d.Texts(d.Matching(d.Paths...), func(name string, text []byte) {
 		form := configured && isRendered(string(text))

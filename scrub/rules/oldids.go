@@ -106,11 +106,14 @@ func oldIDsLeft(d *rule.Draft) {
 
 // namesOfEC2 matches names of an instance, an interface and a host that is not
 // known.
-var namesOfEC2 = secrets.Pattern{Re: rule.Expression(`^i-[0-9a-f]{8}$|\b(i|eni)-[0-9a-f]{17}\b|\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)}
+var namesOfEC2 = secrets.Pattern{
+	Re: rule.Expression(`^i-[0-9a-f]{8}$|\b(i|eni)-[0-9a-f]{17}\b|\bip(-\d{1,3}){4}\b`),
+}
 
 // namesWith reports files and folders whose names carry an ID and that no other
 // rule removes or renames.
-func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []string, ids []secrets.Pattern) ([]plan.Finding, error) {
+func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []string,
+	ids []secrets.Pattern) ([]plan.Finding, error) {
 	var findings []plan.Finding
 	var errs []error
 	seen := map[string]bool{}
@@ -128,7 +131,8 @@ func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []strin
 			seen[e.Path] = true
 			base := path.Base(e.Path)
 			if slices.ContainsFunc(ids, func(p secrets.Pattern) bool { return p.Re().MatchString(base) }) {
-				findings = append(findings, plan.Finding{Target: e.Path, Reason: "its name carries the builder machine's ID: rename or remove it"})
+				findings = append(findings, plan.Finding{Target: e.Path, Reason: "its name carries the builder " +
+					"machine's ID: rename or remove it"})
 				return skipFolder(e)
 			}
 			return nil
@@ -141,7 +145,8 @@ func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []strin
 }
 
 // namesNotSearched are folders of data whose names are digests or people's.
-var namesNotSearched = []string{"/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet/pods", "/var/lib/containers"}
+var namesNotSearched = []string{"/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet/pods",
+	"/var/lib/containers"}
 
 // skipFolder leaves a folder's contents out.
 func skipFolder(e host.Entry) error {

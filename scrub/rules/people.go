@@ -28,8 +28,8 @@ func homesWithoutAccount(d *rule.Draft) {
 		d.Failed(err)
 		// Programs have folders in /home, but no skeleton of a home.
 		if attr.UID >= 1000 || len(d.Glob(rule.QuoteGlob(a.Home)+"/.[a-z]*")) > 0 {
-			d.Find(a.Home, "home of an account that this machine does not know: move what the image needs, and remove the "+
-				"folder")
+			d.Find(a.Home, "home of an account that this machine does not know: move what the image needs, and "+
+				"remove the folder")
 		}
 	}
 }

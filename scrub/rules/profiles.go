@@ -83,7 +83,8 @@ func entries(text string) []entry {
 		if !ok || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
 			continue
 		}
-		all = append(all, entry{section, strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"'`)})
+		all = append(all, entry{section, strings.ToLower(strings.TrimSpace(key)),
+			strings.Trim(strings.TrimSpace(value), `"'`)})
 	}
 	return all
 }
@@ -111,7 +112,8 @@ func fixed(text string) bool {
 // card reports whether a name is that of a network card: bridges, tunnels and
 // dummies may have the same address on every machine.
 func card(name string) bool {
-	return slices.ContainsFunc([]string{"eth", "en", "wl", "ib", "em"}, func(start string) bool { return strings.HasPrefix(name, start) })
+	return slices.ContainsFunc([]string{"eth", "en", "wl", "ib", "em"},
+		func(start string) bool { return strings.HasPrefix(name, start) })
 }
 
 // judgeKeyfile judges a keyfile of NetworkManager; see nm-settings-keyfile(5).
@@ -153,7 +155,9 @@ func judgeIfcfg(name, text string) verdict {
 
 // oneMachinesLine matches a line of the network scripts that holds a name or a
 // hardware address of one machine; of comments, those with a hardware address.
-var oneMachinesLine = rule.Expression(`(?i)^(?:\s*(?:export\s+)?(?:HOSTNAME|DHCP_HOSTNAME|DHCP_CLIENT_ID|DHCLIENT_HOSTNAME_OPTION)|[\s#]*(?:export\s+)?(?:HWADDR|MACADDR|LLADDR))\s*=\s*["']?([^"'\s]*)`)
+var oneMachinesLine = rule.Expression(
+	`(?i)^(?:\s*(?:export\s+)?(?:HOSTNAME|DHCP_HOSTNAME|DHCP_CLIENT_ID|DHCLIENT_HOSTNAME_OPTION)|` +
+		`[\s#]*(?:export\s+)?(?:HWADDR|MACADDR|LLADDR))\s*=\s*["']?([^"'\s]*)`)
 
 // judgeNames drops the lines with names and hardware addresses of one machine.
 func judgeNames(_, text string) verdict {
@@ -212,7 +216,8 @@ type netplanCard struct {
 func judgeNetplan(_, content string) verdict {
 	var file netplan
 	if err := yaml.Unmarshal([]byte(content), &file); err != nil {
-		return verdict{why: fmt.Sprintf("is not readable as a netplan file (%s)", show.Line(err.Error())), advice: "repair or remove the file"}
+		return verdict{why: fmt.Sprintf("is not readable as a netplan file (%s)", show.Line(err.Error())),
+			advice: "repair or remove the file"}
 	}
 	why, others := "", false
 	for part, node := range file.Network {
@@ -233,7 +238,8 @@ func judgeNetplan(_, content string) verdict {
 		}
 	}
 	if why != "" && others {
-		return verdict{why: why, advice: "remove the card's address from the file; other parts of the file may be for every machine"}
+		return verdict{why: why, advice: "remove the card's address from the file; other parts of the file may be " +
+			"for every machine"}
 	}
 	return verdict{why: why}
 }

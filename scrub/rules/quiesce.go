@@ -56,7 +56,8 @@ func relinquishJournal(d *rule.Draft) {
 	if d.Failed(err) || !bytes.Contains(help, []byte("--relinquish-var")) {
 		return
 	}
-	d.Act(plan.Action{Verb: plan.Run, Target: "journalctl --relinquish-var", Reason: "journald writes its journal to disk",
+	d.Act(plan.Action{Verb: plan.Run, Target: "journalctl --relinquish-var",
+		Reason: "journald writes its journal to disk",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			_, err := d.Host.Run(ctx, host.Command{Argv: []string{"journalctl", "--relinquish-var"}})
 			return err

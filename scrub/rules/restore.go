@@ -67,8 +67,8 @@ func planReversal(d *rule.Draft, name string, reverse reverser, current []byte, 
 	}
 	back, err := reverse(current, tmpl.Content)
 	if err != nil {
-		d.Find(name, fmt.Sprintf("the file differs from its template and cannot be restored (%v): repair or remove the "+
-			"file by hand", err))
+		d.Find(name, fmt.Sprintf("the file differs from its template and cannot be restored (%v): repair or remove "+
+			"the file by hand", err))
 		return
 	}
 	for _, u := range back.Unknown {
@@ -268,7 +268,8 @@ func templateOf(d *rule.Draft, name string) *template {
 			continue
 		}
 		if supported := contractOf(d); supported != noContract {
-			return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644}, Guessed: supported == knownTemplate}
+			return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644},
+				Guessed: supported == knownTemplate}
 		}
 	}
 	return nil

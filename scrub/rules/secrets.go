@@ -30,7 +30,8 @@ func hostIDsLeft(d *rule.Draft) {
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
 	} {
 		if id := strings.TrimSpace(string(d.Small(name))); len(id) >= 32 {
-			patterns = append(patterns, secrets.Pattern{Kind: kind, Hints: []string{strings.ToLower(id[:8])}, Re: secrets.AnyForm(id)})
+			patterns = append(patterns,
+				secrets.Pattern{Kind: kind, Hints: []string{strings.ToLower(id[:8])}, Re: secrets.AnyForm(id)})
 		}
 	}
 	if d.Err != nil {
@@ -57,5 +58,6 @@ var searchedForIDs = []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/lo
 // cloud-init covers cloud-init's files, but not the scripts of the image. A
 // platform may mount the seed with the machine's ID.
 func idsOwn(name string) bool {
-	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/") && !strings.HasPrefix(name, "/var/lib/cloud/scripts/")
+	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" ||
+		strings.HasPrefix(name, "/var/lib/cloud/") && !strings.HasPrefix(name, "/var/lib/cloud/scripts/")
 }

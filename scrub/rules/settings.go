@@ -81,7 +81,8 @@ func dangling(link, folder, unit string) reader {
 	return reader{[]string{link}, func(d *rule.Draft) {
 		_, place, err := d.Host.Trail(link, true)
 		// Without systemd, it is a part of a system.
-		if !d.Failed(err) && strings.HasPrefix(place, folder) && !d.HasUnit(unit) && d.Exists("/usr/lib/systemd/systemd") {
+		if !d.Failed(err) && strings.HasPrefix(place, folder) && !d.HasUnit(unit) &&
+			d.Exists("/usr/lib/systemd/systemd") {
 			d.Find(link, fmt.Sprintf("leads into %s, but %s is masked or not installed", folder, unit))
 		}
 	}}

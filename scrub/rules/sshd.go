@@ -92,7 +92,8 @@ func (c *sshdConfig) include(d *rule.Draft, patterns []string, block, depth int)
 func (c *sshdConfig) effective(keyword string) []sshdSetting {
 	var found []sshdSetting
 	for _, s := range c.settings {
-		if s.keyword == keyword && len(s.args) > 0 && !slices.ContainsFunc(found, func(f sshdSetting) bool { return f.block == s.block }) {
+		if s.keyword == keyword && len(s.args) > 0 &&
+			!slices.ContainsFunc(found, func(f sshdSetting) bool { return f.block == s.block }) {
 			found = append(found, s)
 		}
 	}
@@ -101,7 +102,8 @@ func (c *sshdConfig) effective(keyword string) []sshdSetting {
 
 // all returns every setting of a keyword whose lines add up, such as HostKey.
 func (c *sshdConfig) all(keyword string) []sshdSetting {
-	return slices.DeleteFunc(slices.Clone(c.settings), func(s sshdSetting) bool { return s.keyword != keyword || len(s.args) == 0 })
+	return slices.DeleteFunc(slices.Clone(c.settings),
+		func(s sshdSetting) bool { return s.keyword != keyword || len(s.args) == 0 })
 }
 
 // sshdWords splits a line of sshd's configuration into its keyword and
@@ -124,7 +126,8 @@ func sshdWords(line string) []string {
 	in, quote := false, byte(0)
 	for i := 0; i < len(rest); i++ {
 		switch b := rest[i]; {
-		case b == '\\' && i+1 < len(rest) && strings.IndexByte(`\"' `, rest[i+1]) >= 0 && (quote == 0 || rest[i+1] != ' '):
+		case b == '\\' && i+1 < len(rest) && strings.IndexByte(`\"' `, rest[i+1]) >= 0 &&
+			(quote == 0 || rest[i+1] != ' '):
 			i++
 			word.WriteByte(rest[i])
 			in = true

@@ -13,7 +13,8 @@ import (
 // keyCommands are commands that print keys of this machine's own account, image
 // or domain, and none of the people who built the image: EC2 Instance Connect,
 // systemd, sssd and Google's guest agent.
-var keyCommands = []string{"eic_run_authorized_keys", "eic_curl_authorized_keys", "userdbctl", "sss_ssh_authorizedkeys", "google_authorized_keys"}
+var keyCommands = []string{"eic_run_authorized_keys", "eic_curl_authorized_keys", "userdbctl", "sss_ssh_authorizedkeys",
+	"google_authorized_keys"}
 
 // publicKey matches the key in a line of authorized_keys(5): every format of a
 // key begins with the length of its name.
@@ -28,8 +29,8 @@ func keysElsewhere(d *rule.Draft) {
 	accounts = append(accounts, strangers...)
 	for _, s := range config.effective("authorizedkeyscommand") {
 		if command := s.args[0]; command != "none" && !slices.Contains(keyCommands, path.Base(command)) {
-			d.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can "+
-				"log in with them, or skip the rule", s.line, command))
+			d.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build "+
+				"can log in with them, or skip the rule", s.line, command))
 		}
 	}
 	var patterns []string
@@ -65,7 +66,8 @@ func keyFiles(d *rule.Draft, pattern string, accounts []rule.Account) []string {
 	}
 	patterns := show.Each(accounts, func(a rule.Account) string { return a.KeyFile(pattern) })
 	if strings.Contains(pattern, "%u") || strings.Contains(pattern, "%U") {
-		anybody := strings.NewReplacer("%%", "%", "%u", "*", "%U", "*", "%h", "/home/*").Replace(rule.QuoteGlob(pattern))
+		anybody := strings.NewReplacer("%%", "%", "%u", "*", "%U", "*", "%h", "/home/*").
+			Replace(rule.QuoteGlob(pattern))
 		if path.IsAbs(anybody) && !isSharedFolder(path.Dir(anybody)) {
 			patterns = append(patterns, anybody)
 		}
@@ -79,12 +81,14 @@ func isDefaultKeyFile(pattern string) bool {
 	if !ok {
 		rest = pattern
 	}
-	return strings.HasPrefix(rest, ".ssh/authorized_keys") && !strings.ContainsAny(rest, "%*?[") && strings.Count(rest, "/") == 1
+	return strings.HasPrefix(rest, ".ssh/authorized_keys") && !strings.ContainsAny(rest, "%*?[") &&
+		strings.Count(rest, "/") == 1
 }
 
 // isSharedFolder reports whether a folder has other files than keys.
 func isSharedFolder(dir string) bool {
-	return slices.Contains([]string{"/", "/etc", "/etc/ssh", "/etc/pki", "/etc/security", "/usr", "/home"}, dir) || slices.Contains(rule.SystemParts, dir)
+	return slices.Contains([]string{"/", "/etc", "/etc/ssh", "/etc/pki", "/etc/security", "/usr", "/home"}, dir) ||
+		slices.Contains(rule.SystemParts, dir)
 }
 
 // strangerHomes returns the folders in /home that no account has, and the homes
@@ -110,7 +114,9 @@ const hostKeyGlob = "/etc/ssh/ssh_host_*_key*"
 
 // hostKeyMakers are the units that create missing SSH host keys at boot:
 // cloud-init on cloud images, sshd's own on Arch, Fedora, RHEL and SUSE.
-var hostKeyMakers = slices.Concat(cloudInitUnits, []string{"sshdgenkeys.service", "sshd-keygen.target", "sshd-keygen.service", "sshd-keygen@.service", "ssh-keygen.service", "coreos-sshkeys.service"})
+var hostKeyMakers = slices.Concat(cloudInitUnits,
+	[]string{"sshdgenkeys.service", "sshd-keygen.target", "sshd-keygen.service", "sshd-keygen@.service",
+		"ssh-keygen.service", "coreos-sshkeys.service"})
 
 // hostKeysComeBack reports whether a unit creates new host keys at boot.
 // Without one, removing the keys would lock everybody out.
@@ -146,9 +152,10 @@ func hostKeysElsewhere(d *rule.Draft) {
 	config := readSSHD(d)
 	for _, s := range config.all("hostkey") {
 		name := path.Clean(s.args[0])
-		if path.IsAbs(name) && !rule.Kept([]string{hostKeyGlob}, name) && !rule.About(d.Answer.Findings, name) && d.Exists(name) {
-			d.Find(name, fmt.Sprintf("a host key that every node would share, named in %s:%d: remove the key, and let a unit "+
-				"create it at boot before sshd starts", s.file, s.line))
+		if path.IsAbs(name) && !rule.Kept([]string{hostKeyGlob}, name) && !rule.About(d.Answer.Findings, name) &&
+			d.Exists(name) {
+			d.Find(name, fmt.Sprintf("a host key that every node would share, named in %s:%d: remove the key, and "+
+				"let a unit create it at boot before sshd starts", s.file, s.line))
 		}
 	}
 }

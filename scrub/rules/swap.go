@@ -70,7 +70,8 @@ func instanceStoreUnits(d *rule.Draft, files string) []mountUnit {
 		}
 	})
 	for _, u := range all {
-		if u.bind && slices.ContainsFunc(own, func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
+		if u.bind && slices.ContainsFunc(own,
+			func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
 			own = append(own, u)
 		}
 	}

@@ -137,7 +137,8 @@ func (c *content) pass(p part, in *os.File) error {
 	err := c.search(p)
 	if limited.N == 0 {
 		if n, _ := io.ReadFull(data, make([]byte, 1)); n > 0 { // c.failed has the error
-			c.found(fmt.Sprintf("only the first %d MiB of the file were searched: check the rest of the file", c.most>>20))
+			c.found(fmt.Sprintf("only the first %d MiB of the file were searched: check the rest of the file",
+				c.most>>20))
 		}
 	}
 	return err
@@ -178,7 +179,8 @@ func (c *content) search(p part) error {
 		}
 		p.in = io.MultiReader(bytes.NewReader(head), rest)
 	} else if search != nil && !p.plain {
-		c.found(fmt.Sprintf("%sthe content is packed more than %d times and was not searched: unpack and check it", p.where, deepest))
+		c.found(fmt.Sprintf("%sthe content is packed more than %d times and was not searched: unpack and check it",
+			p.where, deepest))
 	}
 	if text := wideText(head, p.in); text != nil {
 		return c.scan(p, text, scan{text: true})
@@ -241,8 +243,8 @@ func (c *content) scan(p part, in io.Reader, s scan) error {
 	err := s.read(in)
 	for _, at := range slices.Sorted(maps.Keys(matched)) {
 		for i, m := range matched[at] {
-			special := slices.ContainsFunc(matched[at], func(other *Pattern) bool { return !other.general })
-			if !m.general || !special && i == 0 {
+			special := slices.ContainsFunc(matched[at], func(other *Pattern) bool { return !other.General })
+			if !m.General || !special && i == 0 {
 				c.found(fmt.Sprintf("%s%s %d contains %s", p.where, unit, at, m.Kind))
 			}
 		}
@@ -273,7 +275,7 @@ func (c *content) expand(p part, head []byte) error {
 			break
 		}
 	}
-	return c.damaged(p, c.search(part{name: name, where: p.where + "in the expanded content, ", in: expanding{in, c}, depth: p.depth + 1}))
+	return c.damaged(p, c.search(p.inner(name, "in the expanded content, ", expanding{in, c})))
 }
 
 // inside searches a part of a container. Damage of the container ends the
@@ -294,7 +296,7 @@ func (c *content) tar(p part, _ []byte) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return c.inside(part{name: p.name, where: p.where + "after the end of the archive, ", in: in, depth: p.depth + 1})
+			return c.inside(p.inner(p.name, "after the end of the archive, ", in))
 		}
 		if err != nil {
 			return c.damaged(p, err)
@@ -322,7 +324,12 @@ func (c *content) damaged(p part, err error) error {
 }
 
 func (p part) member(name string, in io.Reader) part {
-	return part{name: path.Join("/", name), where: fmt.Sprintf("%sin %.120q of the archive, ", p.where, name), in: in, depth: p.depth + 1}
+	return p.inner(path.Join("/", name), fmt.Sprintf("in %.120q of the archive, ", name), in)
+}
+
+// inner is a content in a part.
+func (p part) inner(name, where string, in io.Reader) part {
+	return part{name: name, where: p.where + where, in: in, depth: p.depth + 1}
 }
 
 // zip searches the files of a zip archive.
@@ -333,7 +340,8 @@ func (c *content) zip(p part, _ []byte) error {
 			return err
 		}
 		if len(text) > zipMost {
-			c.found(fmt.Sprintf("%sa zip archive is larger than %d MiB and was not searched: unpack and check it", p.where, zipMost>>20))
+			c.found(fmt.Sprintf("%sa zip archive is larger than %d MiB and was not searched: unpack and check it",
+				p.where, zipMost>>20))
 			return nil
 		}
 		p.whole, p.size = bytes.NewReader(text), int64(len(text))

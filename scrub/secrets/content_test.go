@@ -138,16 +138,6 @@ func TestSearchesEndWithTheContext(t *testing.T) {
 	require.ErrorIs(t, c.search(part{name: "/x", in: strings.NewReader("x")}), context.Canceled)
 }
 
-// The search contains its patterns. The space keeps the constant behind a hint
-// from looking like a token.
-func TestHintsOfProgramsEndWithASpace(t *testing.T) {
-	for _, p := range All() {
-		for _, hint := range p.Hints {
-			assert.True(t, p.text || strings.HasSuffix(hint, " "), "the hint %q of %s does not end with a space", hint, p.Kind)
-		}
-	}
-}
-
 // Zeros, the first bytes of a program, and words of eksnode hide nothing in a
 // text. Programs have no settings.
 func TestZerosAndMagicsHideNothing(t *testing.T) {

@@ -66,12 +66,16 @@ func keyForm(name string, head []byte) string {
 
 // secretNames are parts of the names of files that have one secret, as programs
 // in containers read them.
-var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "privatekey", "private_key", "private-key", "preshared", "wgkey", "psk"}
+var secretNames = []string{
+	"password", "passwd", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "privatekey", "private_key",
+	"private-key", "preshared", "wgkey", "psk",
+}
 
 // namesSecret reports whether a file with one value is named like a secret.
 func namesSecret(name string, head []byte) bool {
 	base, value := strings.ToLower(path.Base(name)), strings.TrimRight(string(head), "\r\n")
-	if strings.HasPrefix(base, "passwd") || len(value) < 6 || len(value) > 512 || strings.ContainsAny(value, " \t\n") || !isPrintable([]byte(value)) || !plausible(value) || !settings(name) {
+	if strings.HasPrefix(base, "passwd") || len(value) < 6 || len(value) > 512 || strings.ContainsAny(value, " \t\n") ||
+		!isPrintable([]byte(value)) || !plausible(value) || !settings(name) {
 		return false
 	}
 	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(base, part) })
@@ -195,7 +199,9 @@ func derForm(head []byte) string {
 		return "a PKCS #12 key store"
 	}
 	var dsa struct{ Version, P, Q, G, Y, X asn1.RawValue }
-	if rest, err := asn1.Unmarshal(der, &dsa); err == nil && len(rest) == 0 && bytes.Equal(dsa.Version.FullBytes, []byte{2, 1, 0}) && dsa.X.Tag == asn1.TagInteger && dsa.P.Tag == asn1.TagInteger && len(dsa.P.Bytes) > 64 {
+	if rest, err := asn1.Unmarshal(der, &dsa); err == nil && len(rest) == 0 &&
+		bytes.Equal(dsa.Version.FullBytes, []byte{2, 1, 0}) && dsa.X.Tag == asn1.TagInteger &&
+		dsa.P.Tag == asn1.TagInteger && len(dsa.P.Bytes) > 64 {
 		return "a private key in DER"
 	}
 	var sealed struct {
@@ -304,7 +310,8 @@ func (r *base64Runs) decode(encoded, before []byte, line int64) {
 		}
 	}
 	var start [48]byte
-	if n, err := base64.RawStdEncoding.Decode(start[:], encoded[:min(64, len(encoded)/4*4)]); err != nil || !meaningful(start[:n]) {
+	n, err := base64.RawStdEncoding.Decode(start[:], encoded[:min(64, len(encoded)/4*4)])
+	if err != nil || !meaningful(start[:n]) {
 		return
 	}
 	line += int64(bytes.Count(before, []byte("\n"))) + 1
@@ -312,19 +319,17 @@ func (r *base64Runs) decode(encoded, before []byte, line int64) {
 		encoded = encoded[:len(encoded)-1]
 	}
 	decoded := make([]byte, base64.RawStdEncoding.DecodedLen(len(encoded)))
-	n, err := base64.RawStdEncoding.Decode(decoded, encoded)
-	if err != nil && n == 0 {
+	if n, err = base64.RawStdEncoding.Decode(decoded, encoded); err != nil && n == 0 {
 		return
 	}
-	_ = r.c.inside(part{
-		name: decodedName, where: fmt.Sprintf("%sin the base64 text of line %d, ", r.part.where, line),
-		in: expanding{bytes.NewReader(decoded[:n]), r.c}, depth: r.part.depth + 1,
-	})
+	where := fmt.Sprintf("in the base64 text of line %d, ", line)
+	_ = r.c.inside(r.part.inner(decodedName, where, expanding{bytes.NewReader(decoded[:n]), r.c}))
 }
 
 // isSequence reports whether a content may be a key in DER.
 func isSequence(head []byte) bool {
-	return len(head) > 4 && head[0] == 0x30 && (head[1] == 0x81 || head[1] == 0x82 || bytes.Equal(head[2:5], []byte{2, 1, 0}))
+	return len(head) > 4 && head[0] == 0x30 &&
+		(head[1] == 0x81 || head[1] == 0x82 || bytes.Equal(head[2:5], []byte{2, 1, 0}))
 }
 
 // meaningful reports whether decoded bytes begin a text, a key or a compressed
@@ -335,7 +340,8 @@ func meaningful(head []byte) bool {
 	}
 	for i := 0; i < len(head); {
 		c, size := utf8.DecodeRune(head[i:])
-		if c == utf8.RuneError && len(head)-i >= utf8.UTFMax || c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f {
+		if c == utf8.RuneError && len(head)-i >= utf8.UTFMax || c == 0x7f ||
+			c < ' ' && c != '\n' && c != '\r' && c != '\t' {
 			return false
 		}
 		i += size

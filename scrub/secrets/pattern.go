@@ -14,12 +14,10 @@ import (
 // Pattern is a kind of secret, or a text that belongs to one machine. It
 // matches within one line.
 type Pattern struct {
-	Kind string
+	Kind string `yaml:"kind"`
 	// Hints are words in lower case. An expression runs only on lines with one
-	// of its hints, because searching for a word is much faster. A hint of a
-	// pattern that applies to programs ends with a space, which is no part of the
-	// word: else the hint and the constant behind it look like a token, in eksnode.
-	Hints []string
+	// of its hints, because searching for a word is much faster.
+	Hints []string `yaml:"hints"`
 	Re    func() *regexp.Regexp
 	// then must match the text after the match, also on further lines; nil
 	// matches any text.
@@ -29,25 +27,25 @@ type Pattern struct {
 	sample func() *regexp.Regexp
 	// in selects the files that are searched; nil selects all.
 	in func(name string) bool
-	// digit says that a match without a digit is a word of a manual or of a
+	// Digit says that a match without a digit is a word of a manual or of a
 	// program.
-	digit bool
-	// run is how many letters, digits, hyphens and underscores follow a hint at
+	Digit bool `yaml:"digit"`
+	// Run is how many letters, digits, hyphens and underscores follow a hint at
 	// least: a test that is much faster than the expression.
-	run int
-	// signs are characters: one of them follows a hint in its line. Empty means no
+	Run int `yaml:"run"`
+	// Signs are characters: one of them follows a hint in its line. Empty means no
 	// such test.
-	signs string
-	// value is the first group of the expression that may have the secret, which
+	Signs string `yaml:"signs"`
+	// Value is the first group of the expression that may have the secret, which
 	// must be plausible; 0 for none.
-	value int
-	// text says that a match means something only in a text or a database. In
+	Value int `yaml:"value"`
+	// Text says that a match means something only in a text or a database. In
 	// other files, such as programs, it is a coincidence.
-	text bool
-	// general says that the pattern goes by a name alone. Of a line with another
+	Text bool `yaml:"text"`
+	// General says that the pattern goes by a name alone. Of a line with another
 	// match, that one is reported.
-	general bool
-	// loose is re without the ends of words, for databases: they store values
+	General bool `yaml:"general"`
+	// loose is Re without the ends of words, for databases: they store values
 	// side by side.
 	loose func() *regexp.Regexp
 }
@@ -97,10 +95,11 @@ func NewIndex(patterns []Pattern) *Index {
 			x.every = append(x.every, n)
 		}
 		if p.Re != nil {
-			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.Re().String(), `\b`, "")) })
+			p.loose = sync.OnceValue(func() *regexp.Regexp {
+				return regexp.MustCompile(strings.ReplaceAll(p.Re().String(), `\b`, ""))
+			})
 		}
 		for _, word := range p.Hints {
-			word = strings.TrimSuffix(word, " ")
 			if users[word] == nil {
 				words = append(words, word)
 			}
@@ -166,9 +165,10 @@ func (p *Pattern) matches(re *regexp.Regexp, text []byte, begin, end int, whole 
 	for _, m := range re.FindAllSubmatchIndex(line, -1) {
 		match := line[m[0]:m[1]]
 		switch {
-		case m[0] == 0 && !whole, p.digit && !bytes.ContainsAny(match, "0123456789"), p.sample != nil && p.sample().Match(match):
+		case m[0] == 0 && !whole, p.Digit && !bytes.ContainsAny(match, "0123456789"),
+			p.sample != nil && p.sample().Match(match):
 			continue
-		case p.value > 0 && !plausible(submatch(line, m, p.value)):
+		case p.Value > 0 && !plausible(submatch(line, m, p.Value)):
 			continue
 		case p.then == nil:
 			return true
@@ -207,15 +207,13 @@ func below(folders ...string) func(string) bool {
 	}
 }
 
-func either(a, b func(string) bool) func(string) bool {
-	return func(name string) bool { return a(name) || b(name) }
-}
-
 // sources are the ends of files that are programs or samples. There, a name
 // before a value is often a variable or an explanation.
 var sources = []string{
-	"py", "pyc", "js", "mjs", "cjs", "ts", "go", "c", "h", "cc", "cpp", "hpp", "rs", "java", "rb", "pl", "pm", "lua", "css", "html", "htm", "svg", "md", "rst", "po", "pot",
-	"tmpl", "tpl", "j2", "erb", "example", "sample", "dist", "template", "map", "vim", "el", "awk", "tcl", "proto", "scm", "tex", "adoc", "log", "te", "schema", "rules", "csv",
+	"py", "pyc", "js", "mjs", "cjs", "ts", "go", "c", "h", "cc", "cpp", "hpp", "rs", "java", "rb", "pl", "pm", "lua",
+	"css", "html", "htm", "svg", "md", "rst", "po", "pot",
+	"tmpl", "tpl", "j2", "erb", "example", "sample", "dist", "template", "map", "vim", "el", "awk", "tcl", "proto",
+	"scm", "tex", "adoc", "log", "te", "schema", "rules", "csv",
 }
 
 // settings selects files that may be configuration.
@@ -225,72 +223,37 @@ func settings(name string) bool {
 }
 
 func noSamples(name string) bool {
-	return !rule.Kept([]string{"*.example", "*.sample", "*.dist", "*.tmpl", "*.tpl", "*.j2", "*.md", "*.rst", "*.html", "*.po", "*-example.*", "*.example.*", "*.sample.*"}, path.Base(name))
-}
-
-const (
-	// passwordNames end the names of settings that have a password.
-	passwordNames = `(?:passw(?:or)?d|passphrase|(?:[_.-]|\b|db|ssh|auth|root|user|smtp|mail|bind|sasl)pass|pwd|bindpw|rootpw|authtok)(?:_?(?:plain|value|text|b64|base64|\d+))?`
-	// keyNames end the names of settings that have a random value.
-	keyNames = `(?:secret|token|(?:api|access|account|auth|private|encryption|signing|secret|storage|admin|master|service|subscription|shared|blowfish)[_-]?(?:key|secret)|key[_-]?secret|secret[_-]?key[_-]?base|secret[_-]?id|app[_-]?key|authtoken)(?:_?(?:value|key|plain|b64|base64|\d+))?`
-	// before stands before the name of a setting.
-	before = `(?i)^[^#;]*?(?:^|[\s"'{,;(\[$]|[\w.-])`
-	// sets stands between the name of a setting and its value.
-	sets = `["'\])]*\s*(?:=>|:=|\+=|\?=|=|:)\s*`
-)
-
-// assignmentPatterns are settings that are recognized by their names, with any
-// value that is no placeholder.
-func assignmentPatterns() []Pattern {
-	passwordHints := []string{"passw", "passphrase", "pass", "pwd", "bindpw", "rootpw", "authtok"}
-	keyHints := []string{"secret", "token", "_key", "-key", "apikey", "accesskey", "accountkey", "authkey", "privatekey", "encryptionkey", "signingkey", "storagekey", "masterkey", "adminkey", "servicekey", "sharedkey", "appkey"}
-	return []Pattern{
-		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: "=:",
-			Re: rule.Expression(before + passwordNames + sets + `(?:"([^"]{5,200})"|'([^']{5,200})')`)},
-		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: "=",
-			Re: rule.Expression(before + passwordNames + `["'\])]*\s*=\s*([^\s"'#,;\[{(|>&=][^\s"',;]{4,200})`)},
-		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: ":",
-			Re: rule.Expression(before + passwordNames + `["']?\s*:\s+([^\s"'#,;\[{(|>&][^\s"',;]{4,200})\s*(?:[,}\]].*|(?:#.*)?$)`)},
-		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: noSamples, value: 1, signs: "=:",
-			digit: true, Re: rule.Expression(`(?i)` + passwordNames + sets + `(?:"([^"\s]{6,200})"|'([^'\s]{6,200})')`)},
-		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: noSamples, value: 1, signs: ",",
-			digit: true, Re: rule.Expression(`(?i)["']` + `[\w.-]*` + passwordNames + `["']\s*,\s*["']([^"'\s]{6,200})["']`)}, // define('DB_PASSWORD', …)
-		{Kind: "a secret of a setting", text: true, general: true, Hints: keyHints, in: noSamples, value: 1, signs: "=:",
-			digit: true, Re: rule.Expression(`(?i)` + keyNames + sets + `(?:"([^"\s]{12,400})"|'([^'\s]{12,400})')`)},
-		{Kind: "a secret of a setting", text: true, general: true, Hints: keyHints, in: settings, value: 1, signs: "=:",
-			digit: true, Re: rule.Expression(`(?i)^[^#;]*?` + keyNames + sets + `([^\s"'#,;\[{(|>&][^\s"',;]{11,400})`)},
-		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"</"}, in: noSamples, value: 1,
-			Re: rule.Expression(`(?i)<(?:[\w:.-]*(?:` + passwordNames + `|` + keyNames + `))(?:\s[^>]*)?>\s*([^<\s]{6,400})\s*</`)},
-		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"</name>"}, in: noSamples,
-			Re: rule.Expression(`(?i)<name>[^<]*(?:` + passwordNames + `|` + keyNames + `|[._-]key)</name>`), then: rule.Expression(`^\s*<value>[^<\s]{6,400}</value>`)}, // Hadoop
-		{Kind: "a secret of a setting", text: true, general: true, Hints: append(slices.Clone(passwordHints), keyHints...), in: noSamples,
-			Re:   rule.Expression(`(?i)"[\w.-]*(?:` + passwordNames + `|` + keyNames + `)"\s*:\s*\{`),
-			then: rule.Expression(`^\s*("\w+"\s*:\s*[^,{}]*,\s*)*"value"\s*:\s*"[^"\s]{5,}"`)}, // Terraform: outputs in a state
-		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"value="}, in: noSamples, value: 1, digit: true,
-			Re: rule.Expression(`(?i)(?:name|key)=["'][\w:.-]*(?:` + passwordNames + `|` + keyNames + `)["']\s+value=["']([^"'\s]{6,400})["']`)},
-		{Kind: "a password", text: true, general: true, Hints: append(slices.Clone(passwordHints), keyHints...), value: 1, // without a sign between
-			in: either(below("/etc", "/opt", "/fluent-bit"), named(".msmtprc")),
-			Re: rule.Expression(`(?i)^\s*(?:password|\w+_passw(?:or)?d|passphrase|aws_sec_key|shared_key|splunk_token|license_?key|api_?key|auth_pass|bindpw|rootpw|ldap_default_authtok|requirepass|masterauth|secret)\s+["']?([^\s"'=:\[]{5,200})["']?\s*;?\s*$`)},
-	}
+	return !rule.Kept([]string{
+		"*.example", "*.sample", "*.dist", "*.tmpl", "*.tpl", "*.j2", "*.md", "*.rst", "*.html", "*.po", "*-example.*",
+		"*.example.*", "*.sample.*",
+	}, path.Base(name))
 }
 
 // placeholders are parts of values that are explanations, variables or
 // references to a place with the secret.
 var placeholders = []string{
-	"example", "placeholder", "changeme", "change_me", "change-me", "redacted", "your-", "your_", "yourpass", "yoursecret", "yourtoken", "xxxx", "****", "....", "____", "dummy",
-	"${", "$(", "{{", "}}", "<%", "%>", "()", "->", "::", "arn:aws", "secretsmanager", "vault:", "op://", "enc[", "file:", "env:", "ssm:",
+	"example", "placeholder", "changeme", "change_me", "change-me", "redacted", "your-", "your_", "yourpass",
+	"yoursecret", "yourtoken", "xxxx", "****", "....", "____", "dummy",
+	"${", "$(", "{{", "}}", "<%", "%>", "()", "->", "::", "arn:aws", "secretsmanager", "vault:", "op://", "enc[",
+	"file:", "env:", "ssm:",
 }
 
 // words are values that are no secrets.
 var words = []string{
-	"password", "passwd", "passphrase", "secret", "token", "string", "value", "required", "optional", "disabled", "enabled", "undefined", "default", "prompt", "stdin", "invalid", "expired",
-	"false", "never", "always", "integer", "boolean", "object", "number", "sufficient", "requisite", "include", "unset", "empty", "hashed", "plain", "plaintext", "files", "service", "systemd", "yescrypt",
-	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password", "define", "undef", "validate", "scram-sha-256", "peer", "trust", "opaque",
+	"password", "passwd", "passphrase", "secret", "token", "string", "value", "required", "optional", "disabled",
+	"enabled", "undefined", "default", "prompt", "stdin", "invalid", "expired",
+	"false", "never", "always", "integer", "boolean", "object", "number", "sufficient", "requisite", "include", "unset",
+	"empty", "hashed", "plain", "plaintext", "files", "service", "systemd", "yescrypt",
+	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password",
+	"define", "undef", "validate", "scram-sha-256", "peer", "trust", "opaque",
 	"legacycfg", "password_pbkdf2", // GRUB's command.lst
 }
 
 // roots begin the names of variables in several languages.
-var roots = []string{"var", "local", "module", "data", "each", "self", "this", "config", "settings", "env", "process", "os", "secrets", "steps", "inputs", "vars", "values", "params", "args", "options", "request", "node", "ansible"}
+var roots = []string{
+	"var", "local", "module", "data", "each", "self", "this", "config", "settings", "env", "process", "os", "secrets",
+	"steps", "inputs", "vars", "values", "params", "args", "options", "request", "node", "ansible",
+}
 
 // plausible reports whether a value may be a secret: no variable, no path, no
 // word of a manual.
@@ -305,7 +268,8 @@ func plausible(value string) bool {
 	if strings.ContainsRune(small, ' ') && !strings.ContainsAny(small, "0123456789") {
 		return false
 	}
-	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") || strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {
+	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") ||
+		strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {
 		return false
 	}
 	explains := func(part string) bool { return strings.Contains(small, part) }
@@ -315,10 +279,13 @@ func plausible(value string) bool {
 // isReference reports whether a value names another place: a file, an address,
 // or a field of a program.
 func isReference(small string) bool {
-	if strings.HasPrefix(small, "http") && strings.Contains(small, "://") || strings.Contains(small, "[") && strings.HasSuffix(small, "]") {
+	if strings.HasPrefix(small, "http") && strings.Contains(small, "://") ||
+		strings.Contains(small, "[") && strings.HasSuffix(small, "]") {
 		return true
 	}
-	if rule.Kept([]string{"*.pem", "*.key", "*.crt", "*.json", "*.yaml", "*.yml", "*.conf", "*.txt", "*.so", "*.service", "*.sh", "*.py"}, path.Base(small)) {
+	if rule.Kept([]string{
+		"*.pem", "*.key", "*.crt", "*.json", "*.yaml", "*.yml", "*.conf", "*.txt", "*.so", "*.service", "*.sh", "*.py",
+	}, path.Base(small)) {
 		return true
 	}
 	before, after, dotted := strings.Cut(small, ".")

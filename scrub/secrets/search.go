@@ -1,6 +1,6 @@
 // Package secrets searches the files of a machine for secrets, and for what belongs
 // to one machine or cluster: in archives, in compressed and encoded contents, and
-// in databases. The patterns of each kind are in tokens.go. A finding names the
+// in databases. The patterns of each kind are in patterns.yaml. A finding names the
 // file, the kind and the line, never the secret.
 package secrets
 
@@ -30,7 +30,8 @@ var notSearched = []string{
 	"/proc", "/sys", "/dev", "/run", "/snap", "/var/lib/snapd",
 	"/etc/ssh/ssh_host_*", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods", "/etc/kubernetes/pki",
 	"/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/etc/eks/pause.tar",
-	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm", "/var/lib/dnf", "/var/lib/pacman",
+	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm", "/var/lib/dnf",
+	"/var/lib/pacman",
 	"/var/lib/flatpak", "/var/lib/swcatalog", "/var/lib/mlocate", "/var/lib/plocate", "/usr/local/go",
 }
 
@@ -41,7 +42,8 @@ var elsewhere = []string{"/mnt", "/media", "/snap", "/var/lib/snapd", "/run"}
 // libraries are folders of libraries and documentation of programs, by the end
 // of their paths. They are public and contain many test keys and examples.
 var libraries = []string{
-	"site-packages", "dist-packages", "lib/python[23].*", "lib64/python[23].*", "node_modules", "awscli", "google-cloud-sdk",
+	"site-packages", "dist-packages", "lib/python[23].*", "lib64/python[23].*", "node_modules", "awscli",
+	"google-cloud-sdk",
 	"gems", "lib/ruby", "perl5", "share/perl", "go/pkg/mod", ".cargo/registry", "share/doc", "share/man", "share/info",
 }
 
@@ -102,8 +104,9 @@ func (s Search) In(ctx context.Context, h *host.Host, tops ...string) ([]plan.Fi
 }
 
 // walk sends the files below the folders to the workers.
-func (s Search) walk(ctx context.Context, h *host.Host, tops []string, files chan<- opened) ([]*host.ForeignMount, error) {
-	var foreign []*host.ForeignMount
+func (s Search) walk(
+	ctx context.Context, h *host.Host, tops []string, files chan<- opened,
+) (foreign []*host.ForeignMount, _ error) {
 	var errs []error
 	for _, top := range tops {
 		mounts, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
@@ -173,7 +176,8 @@ func (s Search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
 	if system(name) && len(s.Known.Of(name)) == 0 && isProgram(o.in) {
 		return nil, nil
 	}
-	c := content{ctx: ctx, words: s.Words, most: searchMost, left: expandMost, keys: s.Keys, special: !s.Known.Any() && system(name), found: found}
+	c := content{ctx: ctx, words: s.Words, most: searchMost, left: expandMost, keys: s.Keys,
+		special: !s.Known.Any() && system(name), found: found}
 	return findings, wrapSearch(name, c.file(name, o.in, o.entry.Size()))
 }
 
@@ -316,18 +320,18 @@ func (s *scan) try(text []byte, at, after, number int) {
 	st, p := &s.states[number], &s.words.patterns[number]
 	if !st.asked {
 		st.asked, st.tries = true, thenMost
-		st.left = p.in != nil && !p.in(s.name) || p.text && !s.text || p.general && s.special
+		st.left = p.in != nil && !p.in(s.name) || p.Text && !s.text || p.General && s.special
 	}
-	if st.left || at < st.until || p.run > 0 && !runs(text[after:], p.run) {
+	if st.left || at < st.until || p.Run > 0 && !runs(text[after:], p.Run) {
 		return
 	}
 	begin, whole := s.begin(text, at)
 	end := s.end(text, after)
 	re := p.Re
-	if s.database && !p.text {
+	if s.database && !p.Text {
 		re = p.loose
 	}
-	if (p.signs == "" || bytes.ContainsAny(text[after:end], p.signs)) &&
+	if (p.Signs == "" || bytes.ContainsAny(text[after:end], p.Signs)) &&
 		p.matches(re(), text, begin, end, whole, &st.tries) {
 		st.left = true
 		if s.binary {

@@ -36,31 +36,38 @@ func audit(t *testing.T, h *host.Host) []string {
 func fill(n int) string { return strings.Repeat("Zx7Q", n/4+1)[:n] }
 
 // TestEveryKindOfSecretIsFound has a file for each form of each kind of secret, at
-// usual paths. Findings show the kind and line, never the secret.
+// usual paths, and for each token that shows its issuer. Findings show the kind and
+// line, never the secret.
 func TestEveryKindOfSecretIsFound(t *testing.T) {
-	var cases []struct{ Name, Kind, Before, Secret, After string }
-	require.NoError(t, yaml.Unmarshal([]byte(filled(t, "testdata/secrets.yaml")), &cases))
+	type sample struct{ Name, Kind, Before, Secret, After string }
+	var samples []sample
+	require.NoError(t, yaml.Unmarshal([]byte(filled(t, "testdata/secrets.yaml")), &samples))
+	for line := range strings.Lines(filled(t, "testdata/tokens.txt")) {
+		kind, token, _ := strings.Cut(line, ": ")
+		name := fmt.Sprintf("srv/%d", len(samples))
+		samples = append(samples, sample{Name: name, Kind: kind, Before: "first line\nvalue ", Secret: token})
+	}
 	files, kinds := map[string]string{}, map[string]bool{}
 	var want []string
-	for _, c := range cases {
-		files[c.Name] = c.Before + c.Secret + c.After
-		kinds[c.Kind] = true
-		want = append(want, fmt.Sprintf("/%s: line %d contains %s", c.Name, strings.Count(c.Before, "\n")+1, c.Kind))
+	for _, c := range samples {
+		files[c.Name], kinds[c.Kind] = c.Before+c.Secret+c.After, true
+		reason := fmt.Sprintf("line %d contains %s", strings.Count(c.Before, "\n")+1, c.Kind)
+		if c.Secret == "" {
+			reason = "the file is " + c.Kind
+		}
+		want = append(want, fmt.Sprintf("/%s: %s", c.Name, reason))
 	}
-	files["srv/node.p12"] = "\x30\x00"
-	want = append(want, "/srv/node.p12: the file is a PKCS #12 key store")
-	h := hosttest.Root(t, files)
-	got := audit(t, h)
+	got := audit(t, hosttest.Root(t, files))
 	for _, w := range want {
-		assert.Contains(t, got, w)
+		assert.Contains(t, got, w, "%s", files[strings.Split(w, ":")[0][1:]])
 	}
-	for _, c := range cases {
+	for _, c := range samples {
 		for line := range strings.Lines(c.Secret) {
 			assert.NotContains(t, strings.Join(got, "\n"), strings.TrimSpace(line))
 		}
 	}
-	for _, p := range secretPatterns {
-		assert.True(t, p.Re == nil || kinds[p.Kind], "%s has no file in this test", p.Kind)
+	for _, p := range All() {
+		assert.True(t, kinds[p.Kind], "%s has no sample in this test", p.Kind)
 	}
 }
 

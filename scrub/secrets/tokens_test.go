@@ -3,7 +3,6 @@
 package secrets
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,27 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
-
-// TestTokensOfEveryIssuerAreFound has a file for each token that shows its issuer.
-func TestTokensOfEveryIssuerAreFound(t *testing.T) {
-	files, want, kinds := map[string]string{}, []string{}, map[string]bool{}
-	for line := range strings.Lines(filled(t, "testdata/tokens.txt")) {
-		kind, token, _ := strings.Cut(line, ": ")
-		file := fmt.Sprintf("srv/%d", len(files))
-		files[file], kinds[kind] = "first line\nvalue "+token, true
-		want = append(want, fmt.Sprintf("/%s: line 2 contains %s", file, kind))
-	}
-	got := audit(t, hosttest.Root(t, files))
-	for _, w := range want {
-		assert.Contains(t, got, w, "%s", files[strings.Split(w, ":")[0][1:]])
-	}
-	for _, p := range append(tokenPatterns(), servicePattern()) {
-		assert.True(t, kinds[p.Kind], "%s has no line in this test", p.Kind)
-	}
-}
 
 // Many first lines of secrets in one file do not slow the search down: attempts
 // are limited.

@@ -75,7 +75,8 @@ func enter(t *testing.T) {
 		require.NoError(t, os.Mkdir(filepath.Join(base, dir), 0o755))
 	}
 	root := filepath.Join(base, "root")
-	layers := "lowerdir=" + os.Getenv(copied) + ",upperdir=" + filepath.Join(base, "upper") + ",workdir=" + filepath.Join(base, "work")
+	layers := "lowerdir=" + os.Getenv(copied) + ",upperdir=" + filepath.Join(base, "upper") +
+		",workdir=" + filepath.Join(base, "work")
 	require.NoError(t, unix.Mount("overlay", root, "overlay", 0, layers))
 	for _, dir := range []string{"proc", "sys", "dev"} {
 		require.NoError(t, unix.Mount("/"+dir, filepath.Join(root, dir), "", unix.MS_BIND|unix.MS_REC, ""))
