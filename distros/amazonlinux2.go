@@ -20,5 +20,17 @@ func amazonLinux2() Distro {
 	d.Network = NetworkScripts()
 	d.Quirks = []Quirk{EC2NetUtils2(), CgroupV1()}
 	d.DefaultUser = "ec2-user"
+	d.BaseImages = []BaseImage{
+		{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs",
+			Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64",
+			ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md",
+				"https://github.com/aws/amazon-ecs-ami/blob/main/CHANGELOG.md"}},
+	}
+	d.CloudImages = []CloudImage{
+		{URL: "https://cdn.amazonlinux.com/os-images/latest/kvm/amzn2-kvm-*-{arch}.xfs.gpt.qcow2",
+			Sums:      "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS",
+			Signature: "{sums}.gpg", Key: "amazonlinux2", AMD64: "x86_64"},
+	}
 	return d
 }

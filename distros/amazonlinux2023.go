@@ -19,5 +19,17 @@ func amazonLinux2023() Distro {
 	d.Network = Networkd()
 	d.Quirks = []Quirk{EC2NetUtils(), ResolvedStub()}
 	d.DefaultUser = "ec2-user"
+	d.BaseImages = []BaseImage{
+		{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*-kernel-{kernel}-{arch}",
+			Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-{kernel}-{arch}",
+			Kernels:   []string{"6.1", "6.12", "6.18"}, AMD64: "x86_64", ARM64: "arm64",
+			Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/variables-default.json"}},
+	}
+	d.CloudImages = []CloudImage{
+		{URL: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm/al2023-kvm-*-kernel-6.1-{arch}.xfs.gpt.qcow2",
+			Sums: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
+		{URL: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm-arm64/al2023-kvm-*-kernel-6.1-{arch}.xfs.gpt.qcow2",
+			Sums: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm-arm64/SHA256SUMS", ARM64: "arm64"},
+	}
 	return d
 }

@@ -39,5 +39,15 @@ func arch() Distro {
 		Quirks:   []Quirk{ResolvedStub(), CloudInitHotplug()},
 
 		DefaultUser: "arch",
+		BaseImages: []BaseImage{
+			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64",
+				Sources: []string{"https://wiki.archlinux.org/title/Arch_Linux_AMIs_for_Amazon_Web_Services"}},
+		},
+		CloudImages: []CloudImage{
+			{URL: "https://geo.mirror.pkgbuild.com/images/latest/Arch-Linux-{arch}-cloudimg.qcow2",
+				Sums:           "https://geo.mirror.pkgbuild.com/images/latest/Arch-Linux-{arch}-cloudimg.qcow2.SHA256",
+				ImageSignature: "{url}.sig", Key: "arch",
+				AMD64: "x86_64"},
+		},
 	}
 }

@@ -1,5 +1,7 @@
 package distros
 
+import "strings"
+
 func debian() Distro {
 	d := debianFamily("debian", "Debian")
 	d.OSRelease = []string{"debian"}
@@ -19,6 +21,21 @@ func debian() Distro {
 		Levels: []string{CIS1, CIS2}}
 	d.Time = Timesyncd()
 	d.DefaultUser = "admin"
+	d.BaseImages = []BaseImage{
+		{Owner: "136693071363", Name: "debian-{version}-{arch}-*",
+			Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+	}
+	d.CloudImages = []CloudImage{
+		{Version: "12", URL: "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-{arch}.qcow2",
+			Sums: "https://cloud.debian.org/images/cloud/bookworm/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "13", URL: "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-{arch}.qcow2",
+			Sums: "https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
+	}
+	for _, usual := range d.CloudImages { // genericcloud has linux-image-cloud
+		usual.Kernel, usual.URL = "cloud", strings.Replace(usual.URL, "-generic-", "-genericcloud-", 1)
+		d.CloudImages = append(d.CloudImages, usual)
+	}
 	return d
 }
 

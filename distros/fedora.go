@@ -17,5 +17,22 @@ func fedora() Distro {
 	d.Network = NetworkManagerResolved()
 	d.Quirks = []Quirk{CloudInitHotplug(), ResolvedStub()}
 	d.DefaultUser = "fedora"
+	d.BaseImages = []BaseImage{
+		{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64",
+			ARM64:   "aarch64",
+			Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
+	}
+	d.CloudImages = []CloudImage{
+		{Version: "43",
+			URL:  fedoraReleases + "43/Cloud/{arch}/images/Fedora-Cloud-Base-Generic-43-1.6.{arch}.qcow2",
+			Sums: fedoraReleases + "43/Cloud/{arch}/images/Fedora-Cloud-43-1.6-{arch}-CHECKSUM",
+			Key:  "fedora-43", AMD64: "x86_64", ARM64: "aarch64"},
+		{Version: "44",
+			URL:  fedoraReleases + "44/Cloud/{arch}/images/Fedora-Cloud-Base-Generic-44-1.7.{arch}.qcow2",
+			Sums: fedoraReleases + "44/Cloud/{arch}/images/Fedora-Cloud-44-1.7-{arch}-CHECKSUM",
+			Key:  "fedora-44", AMD64: "x86_64", ARM64: "aarch64"},
+	}
 	return d
 }
+
+const fedoraReleases = "https://download.fedoraproject.org/pub/fedora/linux/releases/"

@@ -38,5 +38,14 @@ func flatcar() Distro {
 		Quirks:   []Quirk{ReadOnlyUsr(), flatcarContainerd(), flatcarUpdates(), ResolvedStub()},
 
 		DefaultUser: "core",
+		BaseImages: []BaseImage{
+			// The ? excludes the names for arm64. A patch release above 9 is not found.
+			{Owner: "075585003325", Name: "Flatcar-stable-*.?-hvm", AMD64: "amd64",
+				Sources: []string{"https://github.com/flatcar/mantle/blob/flatcar-master/cmd/plume/specs.go",
+					"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+			{Owner: "075585003325", Name: "Flatcar-stable-*-arm64-hvm", ARM64: "arm64",
+				Sources: []string{"https://github.com/flatcar/mantle/blob/flatcar-master/cmd/plume/specs.go",
+					"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+		},
 	}
 }

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // BaseImage describes a base image on AWS.
 type BaseImage struct {
 	// Versions are the versions of the distribution that the image contains;
 	// empty means all.
-	Versions []string `json:"-" file:"versions"`
+	Versions []string `json:"-"`
 	// Owner is the AWS account that publishes the image in the commercial
 	// regions, and Name the pattern of its name.
 	Owner string `json:"owner"`
@@ -27,13 +25,13 @@ type BaseImage struct {
 	// one. Parameter and Name may contain {version}, {arch} and {kernel}.
 	Parameter string `json:"ssm_parameter,omitempty"`
 	// Kernels are the lines of kernels by which the publisher offers images; empty means one.
-	Kernels []string `json:"-" file:"kernels"`
+	Kernels []string `json:"-"`
 	// AMD64 and ARM64 are the publisher's names of the architectures.
-	AMD64 string `json:"-" file:"amd64"`
-	ARM64 string `json:"-" file:"arm64"`
+	AMD64 string `json:"-"`
+	ARM64 string `json:"-"`
 	// Sources are public pages or files of others with the account, the form of the
 	// name, or both. Empty means that none was found.
-	Sources []string `json:"-" file:"sources"`
+	Sources []string `json:"-"`
 }
 
 // For fills in a version, an architecture in Go's spelling, and the line of a kernel; empty
@@ -80,43 +78,20 @@ func (d Distro) BaseImage(version, arch, kernel string) (BaseImage, error) {
 type CloudImage struct {
 	// Version is the version of the distribution; empty for a rolling one. Kernel names
 	// the publisher's second image, with another kernel; empty for the usual one.
-	Version string `file:"version"`
-	Kernel  string `file:"kernel"`
+	Version, Kernel string
 	// URL is the publisher's address. {arch} means the architecture, and the name of
 	// the file may be a pattern; the last match in the checksum file counts. Sums is the
 	// address of that file.
-	URL  string `file:"url"`
-	Sums string `file:"sums"`
+	URL, Sums string
 	// Key is the publisher's public key: the name of a file in the folder keys here, and its
 	// content from CloudImageByName; empty without a signature that can be checked. The key
 	// has signed the checksum file. Signature is the address of the signature; empty if the
 	// file itself has it. With ImageSignature, the key has signed the image instead. {sums}
 	// and {url} mean the other addresses.
-	Key            string `file:"key"`
-	Signature      string `file:"signature"`
-	ImageSignature string `file:"image_signature"`
+	Key, Signature, ImageSignature string
 	// AMD64 and ARM64 are the publisher's names of the architectures.
-	AMD64 string `file:"amd64"`
-	ARM64 string `file:"arm64"`
+	AMD64, ARM64 string
 }
-
-//go:embed images.yaml
-var imagesFile []byte
-
-// images are the images of a distribution.
-type images struct {
-	Base  []BaseImage  `file:"base"`
-	Cloud []CloudImage `file:"cloud"`
-}
-
-// imagesOf are the images of the distributions, by ID.
-var imagesOf = sync.OnceValue(func() map[string]images {
-	all := map[string]images{}
-	if _, err := strictjson.ReadYAML("images.yaml", imagesFile, &all); err != nil {
-		panic(err) // the file is ours
-	}
-	return all
-})
 
 // keys has the publishers' public keys. Each has its fingerprint and source as a comment.
 //

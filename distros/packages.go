@@ -88,9 +88,7 @@ type symptom struct {
 // symptoms are the symptoms by tool.
 var symptoms = sync.OnceValue(func() map[string][]symptom {
 	all := map[string][]symptom{}
-	if _, err := strictjson.ReadYAML("symptoms.yaml", symptomsFile, &all); err != nil {
-		panic(err) // the file is ours
-	}
+	strictjson.Ours("symptoms.yaml", symptomsFile, &all)
 	return all
 })
 

@@ -4,6 +4,13 @@ func rhel() Distro {
 	d := enterpriseLinux("rhel", "Red Hat Enterprise Linux")
 	d.Tested, d.DefaultUser = PlanTested, "ec2-user"
 	d.Guide = redHatGuide("rhel{major}", CIS1, CIS2, STIG)
+	d.BaseImages = []BaseImage{
+		// Without -Access2, whose repositories need a registration.
+		{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?",
+			AMD64: "x86_64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md",
+				"https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
+	}
 	return d
 }
 

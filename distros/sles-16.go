@@ -15,5 +15,10 @@ func sles16() Distro {
 		"16.0": {Containerd: "1.7"},
 		"16":   {Containerd: "1.7"},
 	}
+	d.BaseImages = []BaseImage{
+		// Without -byos, whose repositories need a registration, and -ecs.
+		{Owner: "013907871322", Name: "suse-sles-{version}-?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64",
+			Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
+	}
 	return d
 }

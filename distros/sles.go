@@ -17,6 +17,12 @@ func sles() Distro {
 		"15.6": {Containerd: "1.7"},
 		"15":   {Containerd: "1.7"},
 	}
+	d.BaseImages = []BaseImage{
+		// Without -byos, whose repositories need a registration, and -ecs.
+		{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64",
+			ARM64:   "arm64",
+			Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
+	}
 	return d
 }
 

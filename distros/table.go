@@ -11,8 +11,7 @@ import (
 )
 
 // All returns the known distributions, sorted by ID. Each is a function in its
-// own file. The ends of support come from the table of package versions, and the
-// images from images.yaml.
+// own file. The ends of support come from the table of package versions.
 func All() []Distro {
 	all := []Distro{
 		almaLinux(),
@@ -30,9 +29,7 @@ func All() []Distro {
 		sles(),
 		ubuntu(),
 	}
-	for i, d := range all {
-		all[i].BaseImages = slices.Clone(imagesOf()[d.ID].Base)
-		all[i].CloudImages = slices.Clone(imagesOf()[d.ID].Cloud)
+	for _, d := range all {
 		for version, facts := range d.Releases {
 			for _, r := range lifecycle.Of(d.ID) {
 				if r.Version == version {
@@ -63,9 +60,6 @@ func ScrubRules() []scrub.Rule {
 // AllUnprovisioned returns the systems that are refused by name, sorted by ID.
 func AllUnprovisioned() []Unprovisioned {
 	all := []Unprovisioned{alpine(), bottlerocket(), windows()}
-	for i, u := range all {
-		all[i].BaseImages = slices.Clone(imagesOf()[u.ID].Base)
-	}
 	slices.SortFunc(all, func(a, b Unprovisioned) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }

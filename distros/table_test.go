@@ -1,7 +1,6 @@
 package distros
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -79,8 +78,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		spoil(&d)
 		assert.ErrorContains(t, d.Validate(), `distribution "debian": `+want)
 	}
-	d, err := ByID("debian")
-	require.NoError(t, err)
+	d := debian()
 	d.BaseImages[0].Owner = ""
 	assert.NotEmpty(t, undescribed(d))
 }
@@ -94,7 +92,6 @@ func TestEveryDistroHasAFile(t *testing.T) {
 	for _, id := range ids {
 		assert.FileExists(t, id+".go")
 	}
-	assert.Subset(t, ids, slices.Collect(maps.Keys(imagesOf())), "images.yaml names an unknown distribution")
 }
 
 func TestEveryVersionHasABaseImage(t *testing.T) {
@@ -117,21 +114,16 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 }
 
 func TestBaseImageByVersionAndArchitecture(t *testing.T) {
-	ubuntu, err := ByID("ubuntu")
-	require.NoError(t, err)
-	b, err := ubuntu.BaseImage("24.04", "arm64", "")
+	b, err := ubuntu().BaseImage("24.04", "arm64", "")
 	require.NoError(t, err)
 	assert.Equal(t, "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*", b.Name)
 	assert.Equal(t, "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id", b.Parameter)
-	_, err = ubuntu.BaseImage("20.04", "arm64", "")
+	_, err = ubuntu().BaseImage("20.04", "arm64", "")
 	require.EqualError(t, err, `Ubuntu has no version "20.04"; known are 22.04, 24.04, 26.04`)
-	d, err := ByID("arch")
-	require.NoError(t, err)
-	_, err = d.BaseImage("", "arm64", "")
+	_, err = arch().BaseImage("", "arm64", "")
 	require.EqualError(t, err, `the base image arch-linux-std-hvm-* does not exist for the architecture "arm64"`)
-	d.BaseImages = nil
-	_, err = d.BaseImage("", "arm64", "")
-	require.EqualError(t, err, "Arch Linux has no base image")
+	_, err = Distro{Name: "Example Linux"}.BaseImage("", "arm64", "")
+	require.EqualError(t, err, "Example Linux has no base image")
 }
 
 func TestEveryRefusalHasReasonAndAlternative(t *testing.T) {

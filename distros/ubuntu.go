@@ -20,5 +20,36 @@ func ubuntu() Distro {
 		Levels: []string{CIS1, CIS2, STIG}}
 	d.Time = DebianChrony()
 	d.DefaultUser = "ubuntu"
+	d.BaseImages = []BaseImage{
+		{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
+			Name:      "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*",
+			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id",
+			AMD64:     "amd64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+		{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
+			Name:      "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*",
+			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id",
+			AMD64:     "amd64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+		{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
+			Name:      "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*",
+			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id",
+			AMD64:     "amd64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+	}
+	d.CloudImages = []CloudImage{
+		{Version: "22.04",
+			URL:  "https://cloud-images.ubuntu.com/releases/jammy/release/ubuntu-22.04-server-cloudimg-{arch}.img",
+			Sums: "https://cloud-images.ubuntu.com/releases/jammy/release/SHA256SUMS", Signature: "{sums}.gpg",
+			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "24.04",
+			URL:  "https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-{arch}.img",
+			Sums: "https://cloud-images.ubuntu.com/releases/noble/release/SHA256SUMS", Signature: "{sums}.gpg",
+			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "26.04",
+			URL:  "https://cloud-images.ubuntu.com/releases/resolute/release/ubuntu-26.04-server-cloudimg-{arch}.img",
+			Sums: "https://cloud-images.ubuntu.com/releases/resolute/release/SHA256SUMS", Signature: "{sums}.gpg",
+			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
+	}
 	return d
 }

@@ -19,7 +19,8 @@ import (
 // people attach a volume.
 var partitions = []string{
 	"/", "/boot", "/boot/efi", "/efi", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local",
-	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
+	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/lib/containerd", "/var/lib/containers",
+	"/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
 }
 
 // localTypes are the file systems that a machine has on its disks and in its
@@ -32,8 +33,9 @@ var localTypes = []string{
 
 // kernelTypes are the kernel's own file systems. An image contains nothing of them.
 var kernelTypes = []string{
-	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
-	"mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs",
+	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
+	"hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs",
+	"selinuxfs", "smackfs", "sysfs", "tracefs",
 }
 
 // mountView is the mount table as a machine's files see it: by mount point, and
@@ -81,7 +83,9 @@ func below(root, name string) (string, bool) {
 
 // volatile says whether a path is created again at each boot.
 func volatile(name string) bool {
-	return slices.ContainsFunc([]string{"/dev", "/proc", "/run", "/sys"}, func(dir string) bool { return within(name, dir) })
+	return slices.ContainsFunc([]string{"/dev", "/proc", "/run", "/sys"}, func(dir string) bool {
+		return within(name, dir)
+	})
 }
 
 // within says whether a path is the folder dir or lies below it.
@@ -104,7 +108,8 @@ func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 		return fmt.Sprintf("a bind mount of %s on %s", m.Root, m.Source)
 	}
 	for _, other := range mounts {
-		if other.Major == m.Major && other.Minor == m.Minor && other.Root == m.Root && other.Mountpoint != m.Mountpoint {
+		same := other.Major == m.Major && other.Minor == m.Minor && other.Root == m.Root
+		if same && other.Mountpoint != m.Mountpoint {
 			return fmt.Sprintf("%s of %s, mounted at %s too", m.FSType, m.Source, other.Mountpoint)
 		}
 	}

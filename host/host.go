@@ -62,7 +62,8 @@ func Mounted(root string) (*Host, error) {
 		return nil, fmt.Errorf("opening the root: %w", err)
 	}
 	if !st.IsDir() {
-		return nil, fmt.Errorf("opening the root %s: not a directory; mount the image first and name the mount point", abs)
+		return nil, fmt.Errorf("opening the root %s: not a directory; mount the image first and name the mount point",
+			abs)
 	}
 	if own, err := os.Stat("/"); err == nil && os.SameFile(own, st) {
 		return nil, fmt.Errorf("opening the root %s: %w", abs, ErrOwnRoot)

@@ -101,9 +101,11 @@ func refuseDetour(led, base, name string, contentsOnly bool) error {
 	case led == "/" && contentsOnly:
 		return errors.New("refusing to empty the machine's root; is it a link? replace it by a folder")
 	case led != named && strings.HasPrefix(named, strings.TrimSuffix(led, "/")+"/"):
-		return fmt.Errorf("refusing to go through a link that leads up to %s, where it lies itself; replace the link by a folder", led)
+		return fmt.Errorf("refusing to go through a link that leads up to %s, where it lies itself; "+
+			"replace the link by a folder", led)
 	case led != named && isSystems(led, named):
-		return fmt.Errorf("refusing to go through a link that leads to %s, which is the system's; replace the link by a folder", led)
+		return fmt.Errorf("refusing to go through a link that leads to %s, which is the system's; "+
+			"replace the link by a folder", led)
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ func (f *Files) resolveByKernel(parts []string, follow bool) (p place, ok bool, 
 	}
 	dir, base := parts[:len(parts)-1], parts[len(parts)-1]
 	fd, err := unix.Openat2(f.root, "./"+strings.Join(dir, "/"), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err == unix.ENOENT {
 		return place{}, false, err

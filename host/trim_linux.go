@@ -53,7 +53,9 @@ func (h *Host) Trim(name string) (int64, error) {
 // on with zeros. It writes a file and removes it in every case. It returns the
 // number of bytes written. On cloud disks the next snapshot then copies the whole
 // disk; prefer Trim where it works.
-func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(done, total int64)) (written int64, err error) {
+func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(done, total int64)) (
+	written int64, err error,
+) {
 	temp := path.Join(name, ".eksnode-zeros")
 	out, err := h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) { // left by a killed run
@@ -97,7 +99,9 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 // system reserved for blocks without a place becomes free once the blocks have one,
 // so it tries again, at last block by block. most is the size of the file system: a
 // file that grows beyond it is compressed.
-func fillWithZeros(ctx context.Context, out afero.File, most int64, progress func(written int64)) (written int64, err error) {
+func fillWithZeros(ctx context.Context, out afero.File, most int64, progress func(written int64)) (
+	written int64, err error,
+) {
 	for _, size := range []int{4 << 20, 64 << 10, 4 << 10, 1 << 10} {
 		zeros := make([]byte, size)
 		for {
@@ -117,7 +121,8 @@ func fillWithZeros(ctx context.Context, out afero.File, most int64, progress fun
 				return written, io.ErrShortWrite
 			}
 			if written > most {
-				return written, errors.New("the file system compresses zeros, so that they never fill it; mount it without compression")
+				return written, errors.New("the file system compresses zeros, so that they never fill it; " +
+					"mount it without compression")
 			}
 		}
 		if err := out.Sync(); err != nil {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 )
@@ -51,7 +50,7 @@ type ForeignMount struct {
 type MountedError struct{ Path string }
 
 func (e *MountedError) Error() string {
-	return fmt.Sprintf("%s: something is mounted there; unmount it first (files below a mount belong to another file system)", e.Path)
+	return e.Path + ": something is mounted there; unmount it first (files below a mount belong to another file system)"
 }
 
 // Entry is a file, folder or link that Walk visits.

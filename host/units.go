@@ -14,7 +14,9 @@ import (
 
 // unitFolders are the folders in which systemd looks for units, the strongest first
 // (systemd.unit(5)). Files in /run are gone at the next boot.
-var unitFolders = []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+var unitFolders = []string{
+	"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+}
 
 // HasUnit says whether a unit file of that name is installed. A masked unit (a link
 // to /dev/null) counts as not installed.
@@ -102,7 +104,8 @@ func (h *Host) UnitProperty(ctx context.Context, property string, units ...strin
 		}
 	}
 	if len(values) != len(units) {
-		return nil, fmt.Errorf("reading the property %s of %s: systemctl printed %q", property, strings.Join(units, ", "), out)
+		return nil, fmt.Errorf("reading the property %s of %s: systemctl printed %q", property,
+			strings.Join(units, ", "), out)
 	}
 	return values, nil
 }

@@ -161,7 +161,8 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 		if err := context.Cause(ctx); err != nil {
 			p.Error = fmt.Errorf("stopping before %s: %w", item.ID(), err).Error()
 			for _, rest := range items[n:] {
-				checks = append(checks, Check{Item: rest.ID(), Phase: rest.Phase(), Outcome: Unchecked, Reason: p.Error})
+				unchecked := Check{Item: rest.ID(), Phase: rest.Phase(), Outcome: Unchecked, Reason: p.Error}
+				checks = append(checks, unchecked)
 			}
 			return append(list, p), checks
 		}
@@ -355,7 +356,8 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 	out.Status, out.Findings = Done, left.Findings
 	if len(left.Actions) > 0 {
 		first := left.Actions[0]
-		return itemError(item, "verifying", fmt.Errorf("still to do afterwards: %s %s (%s)", first.Verb, first.Target, first.Reason))
+		left := fmt.Errorf("still to do afterwards: %s %s (%s)", first.Verb, first.Target, first.Reason)
+		return itemError(item, "verifying", left)
 	}
 	return nil
 }

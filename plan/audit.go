@@ -70,7 +70,8 @@ func (r *Report) findings() string {
 		parts = append(parts, toResolve(unresolved))
 	}
 	if len(again) > 0 {
-		parts = append(parts, "a running program has written again after the scrub, stop that program first: "+firstOf(again))
+		parts = append(parts,
+			"a running program has written again after the scrub, stop that program first: "+firstOf(again))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -204,7 +204,8 @@ func (c Cases) SARIF(w io.Writer) error {
 	text, err := EncodeJSON(object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": []object{{
 			"tool": object{"driver": object{
-				"name": "eksnode", "semanticVersion": version.String(), "informationUri": version.Repository, "rules": rules,
+				"name": "eksnode", "informationUri": version.Repository,
+				"semanticVersion": version.String(), "rules": rules,
 			}},
 			"invocations": []object{invocation}, "results": []object{},
 		}},
@@ -389,7 +390,8 @@ func (j *junitCase) fill(c Case, broken string) {
 		j.Failure = &junitProblem{show.Count(len(texts)-notes, "finding"), strings.Join(texts[notes:], "\n")}
 		texts = texts[:notes]
 	case c.Level == Fails:
-		j.Failure = &junitProblem{c.Text, strings.Join(append(slices.Clone(c.Seen), c.help(), version.Page(c.Page)), "\n")}
+		why := append(slices.Clone(c.Seen), c.help(), version.Page(c.Page))
+		j.Failure = &junitProblem{c.Text, strings.Join(why, "\n")}
 	case c.Level != "" && c.Found == nil:
 		texts = append(texts, "WARN: "+c.Text, c.Remedy)
 	case c.Text != "":

@@ -213,7 +213,9 @@ func (r *Report) FoundAfter() []Planned {
 	for _, p := range r.Audit.Plan {
 		i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.Item == p.Item })
 		if i >= 0 {
-			p.Findings = slices.DeleteFunc(slices.Clone(p.Findings), func(f Finding) bool { return slices.Contains(r.Outcomes[i].Findings, f) })
+			p.Findings = slices.DeleteFunc(slices.Clone(p.Findings), func(f Finding) bool {
+				return slices.Contains(r.Outcomes[i].Findings, f)
+			})
 		}
 		if len(p.Actions)+len(p.Findings) > 0 || p.Error != "" {
 			list = append(list, p)

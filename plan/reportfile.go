@@ -75,7 +75,8 @@ func reportPath(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case st.IsDir():
-		return "", fmt.Errorf("%s is a folder; name a file in the folder, such as %s", path, filepath.Join(path, "report.json"))
+		return "", fmt.Errorf("%s is a folder; name a file in the folder, such as %s", path,
+			filepath.Join(path, "report.json"))
 	case !st.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file, which a report would replace", path)
 	}

@@ -132,6 +132,9 @@ const (
 	columnsMost = 120
 )
 
+// unbroken matches an address or a tag that leaves its line too little room.
+var unbroken = regexp.MustCompile(`[^ \t]{60}`)
+
 func TestGoFilesAreFormattedAndShort(t *testing.T) {
 	for _, s := range sources(t) {
 		formatted, err := format.Source([]byte(s.text))
@@ -143,7 +146,7 @@ func TestGoFilesAreFormattedAndShort(t *testing.T) {
 		assert.LessOrEqual(t, strings.Count(s.text, "\n"), linesMost, "%s: too long; split the file by subject", s.name)
 		for n, line := range strings.Split(s.text, "\n") {
 			columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
-			if columns > columnsMost && !s.isTest() && !slices.Contains([]string{"e2e", "docs"}, s.room()) {
+			if columns > columnsMost && !unbroken.MatchString(line) && !s.isTest() && !slices.Contains([]string{"e2e", "docs"}, s.room()) {
 				t.Errorf("%s:%d: %d columns, of %d; wrap the line", s.name, n+1, columns, columnsMost)
 			}
 		}

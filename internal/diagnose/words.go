@@ -17,46 +17,44 @@ var wordsFile []byte
 
 // wordTable is the content of wordsFile, which describes each field.
 type wordTable struct {
-	Phrases    map[string][]string `json:"phrases"` // by class
-	Unreached  []Class             `json:"unreached"`
-	OfMachine  []Class             `json:"of_machine"`
-	Targets    []target            `json:"targets"`
-	Matrix     []cell              `json:"matrix"`
-	Ended      []string            `json:"ended"`
-	Followers  []string            `json:"followers"`
-	Harmless   []string            `json:"harmless"`
-	Waits      []string            `json:"waits"`
-	ErrorParts []string            `json:"error_parts"`
-	NodeUnits  []string            `json:"node_units"`
-	Asides     []string            `json:"asides"`
-	Strangers  []string            `json:"strangers"`
+	Phrases    map[string][]string `yaml:"phrases"` // by class
+	Unreached  []Class             `yaml:"unreached"`
+	OfMachine  []Class             `yaml:"of_machine"`
+	Targets    []target            `yaml:"targets"`
+	Matrix     []cell              `yaml:"matrix"`
+	Ended      []string            `yaml:"ended"`
+	Followers  []string            `yaml:"followers"`
+	Harmless   []string            `yaml:"harmless"`
+	Waits      []string            `yaml:"waits"`
+	ErrorParts []string            `yaml:"error_parts"`
+	NodeUnits  []string            `yaml:"node_units"`
+	Asides     []string            `yaml:"asides"`
+	Strangers  []string            `yaml:"strangers"`
 	NoLogs     struct {
-		Extensions []string `json:"extensions"`
-		Ends       []string `json:"ends"`
-		Folders    []string `json:"folders"`
-	} `json:"no_logs"`
-	Months [][]string `json:"months"`
+		Extensions []string `yaml:"extensions"`
+		Ends       []string `yaml:"ends"`
+		Folders    []string `yaml:"folders"`
+	} `yaml:"no_logs"`
+	Months [][]string `yaml:"months"`
 }
 
 // target is a kind of things that fail, and how lines name one.
 type target struct {
-	Kind     string   `json:"kind"`
-	Patterns []string `json:"patterns"`
+	Kind     string   `yaml:"kind"`
+	Patterns []string `yaml:"patterns"`
 	re       expressions
 }
 
 // cell gives failures of a kind of target their cause. An empty target is any.
 type cell struct {
-	Target  string  `json:"target"`
-	Cause   string  `json:"cause"`
-	Classes []Class `json:"classes"`
+	Target  string  `yaml:"target"`
+	Cause   string  `yaml:"cause"`
+	Classes []Class `yaml:"classes"`
 }
 
 // words is the table of this program.
 var words = sync.OnceValue(func() (t wordTable) {
-	if _, err := strictjson.ReadYAML("words.yaml", wordsFile, &t); err != nil {
-		panic(err) // the table is ours
-	}
+	strictjson.Ours("words.yaml", wordsFile, &t)
 	for i := range t.Targets {
 		t.Targets[i].re = compile(t.Targets[i].Patterns...)
 	}

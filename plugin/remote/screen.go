@@ -324,9 +324,7 @@ var reasons = sync.OnceValue(func() (r struct {
 	Start []reason `yaml:"start"`
 	Sudo  []reason `yaml:"sudo"`
 }) {
-	if _, err := strictjson.ReadYAML("reasons.yaml", reasonsFile, &r); err != nil {
-		panic(err) // the file is ours
-	}
+	strictjson.Ours("reasons.yaml", reasonsFile, &r)
 	return r
 })
 

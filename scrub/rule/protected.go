@@ -108,7 +108,8 @@ func CheckPattern(p string) error {
 			return errors.New("has a wildcard without an end; see path.Match")
 		}
 		if strings.Contains(strings.ReplaceAll(part, `\[`, ""), "[!") { // a shell's way to exclude characters
-			return errors.New(`has "[!": path.Match takes "!" for one of the characters; write "[^" to exclude characters`)
+			return errors.New(`has "[!": path.Match takes "!" for one of the characters; ` +
+				`write "[^" to exclude characters`)
 		}
 		if part == "." || part == ".." {
 			return errors.New(`must not contain "." or ".."`)

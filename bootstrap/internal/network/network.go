@@ -245,9 +245,7 @@ type reload struct {
 }
 
 var table = sync.OnceValue(func() (t managerTable) {
-	if _, err := strictjson.ReadYAML("managers.yaml", managersFile, &t); err != nil {
-		panic(err) // the table is ours
-	}
+	strictjson.Ours("managers.yaml", managersFile, &t)
 	return t
 })
 

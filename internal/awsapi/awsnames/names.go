@@ -41,9 +41,7 @@ type hint struct {
 // forms are the forms of namesFile.
 var forms = sync.OnceValue(func() map[string]Form {
 	var all map[string]Form
-	if _, err := strictjson.ReadYAML("names.yaml", namesFile, &all); err != nil {
-		panic(err) // the file is ours
-	}
+	strictjson.Ours("names.yaml", namesFile, &all)
 	return all
 })
 

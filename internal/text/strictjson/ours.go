@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Ours reads a table of this program, whose fields have the names of Go's in lower case.
-// Other fields are a mistake of this program.
+// Ours reads a table of this program. The fields have their names in YAML, which without a
+// tag are those of Go in lower case. Other fields are a mistake of this program.
 func Ours(file string, text []byte, to any) {
 	known := yaml.NewDecoder(bytes.NewReader(text))
 	known.KnownFields(true)

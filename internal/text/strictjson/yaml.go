@@ -317,8 +317,7 @@ func (d *Decoder) number(n *yaml.Node, path string, v any) any {
 // Boolean reads a boolean like Kubernetes, which uses YAML 1.1: y, yes, on and their
 // opposites are booleans too, unless they are quoted.
 func Boolean(n *yaml.Node) (value, ok bool) {
-	if n.Kind != yaml.ScalarNode ||
-		n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Kind != yaml.ScalarNode || n.Style&^(yaml.TaggedStyle|yaml.FlowStyle) != 0 { // quoted
 		return false, false
 	}
 	if tag := n.ShortTag(); tag != "!!bool" && tag != "!!str" {
