@@ -195,12 +195,6 @@ func submatch(line []byte, m []int, group int) string {
 	return ""
 }
 
-// named reports whether the base name of a file matches one of these patterns
-// of path.Match.
-func named(patterns ...string) func(string) bool {
-	return func(name string) bool { return rule.Kept(patterns, path.Base(name)) }
-}
-
 func below(folders ...string) func(string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(name, f+"/") })
