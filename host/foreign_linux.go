@@ -20,7 +20,8 @@ import (
 var partitions = []string{
 	"/", "/boot", "/boot/efi", "/efi", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local",
 	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/lib/containerd", "/var/lib/containers",
-	"/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
+	"/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool",
+	"/var/tmp",
 }
 
 // localTypes are the file systems that a machine has on its disks and in its
@@ -33,8 +34,8 @@ var localTypes = []string{
 
 // kernelTypes are the kernel's own file systems. An image contains nothing of them.
 var kernelTypes = []string{
-	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
-	"hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs",
+	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+	"fusectl", "hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs",
 	"selinuxfs", "smackfs", "sysfs", "tracefs",
 }
 

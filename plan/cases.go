@@ -241,9 +241,8 @@ func (c Case) help() string { return strings.Join(append([]string{c.Remedy}, c.C
 // rule describes the check. The properties are not defined by SARIF: they have the outcomes
 // of an audit's rules, because code-scanning services show every result as an alert.
 func (c Case) rule() object {
-	page := version.Page(c.Page)
+	page, properties := version.Page(c.Page), object{}
 	help, short := cmp.Or(c.Help, c.help(), "See the page about the check."), cmp.Or(c.Short, c.Name, c.ID)
-	properties := object{}
 	if len(c.Tags) > 0 {
 		properties["tags"] = c.Tags
 	}
