@@ -76,14 +76,22 @@ func TestRemovalWorksOnAFullDisk(t *testing.T) {
 func TestWriteFileRemovesTemporaryFilesOfKilledRuns(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/hosts", "old")
-	i.put(t, "etc/.hosts.eksnode-0123456789abcdef", "half")
-	kept := []string{"etc/.hosts.eksnode-", "etc/.hosts.eksnode-0123456789abcdeg", "etc/.hostname.eksnode-0123456789abcdef", "etc/hosts.eksnode-0123456789abcdef"}
+	left := []string{"etc/.hosts.eksnode-0123456789abcdef", "etc/.hosts.eksnode-fedcba9876543210"}
+	for _, name := range left {
+		i.put(t, name, "half")
+	}
+	kept := []string{
+		"etc/.hosts.eksnode-", "etc/.hosts.eksnode-0123456789abcdeg", "etc/.hostname.eksnode-0123456789abcdef",
+		"etc/hosts.eksnode-0123456789abcdef",
+	}
 	for _, name := range kept {
 		i.put(t, name, "another's")
 	}
 	i.untouched(t)
 	require.NoError(t, i.Files.WriteFile("/etc/hosts", []byte("new"), Attributes{Mode: 0o644}))
-	assert.NoFileExists(t, filepath.Join(i.root, "etc/.hosts.eksnode-0123456789abcdef"))
+	for _, name := range left {
+		assert.NoFileExists(t, filepath.Join(i.root, name))
+	}
 	for _, name := range kept {
 		assert.FileExists(t, filepath.Join(i.root, name))
 	}
