@@ -31,11 +31,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
-// inRoot is the first argument of the test binary when it runs a test of a live
-// machine: the binary starts itself in a mount namespace and changes its root. The
-// binary also replaces the machine's programs; its name selects the program.
-const inRoot = "in-root"
-
+// TestMain lets the binary replace the machine's programs; its name selects the program.
 func TestMain(m *testing.M) {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "systemctl", "ctr", "mount", "kubelet", "containerd", "setup-local-disks", "ecr-credential-provider":
@@ -45,31 +41,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if len(os.Args) > 2 && os.Args[1] == inRoot {
-		if err := enter(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, "entering the root:", err)
-			os.Exit(1)
-		}
-		os.Args = append(os.Args[:1], os.Args[3:]...)
-	}
+	testkit.EnterRoot()
 	os.Exit(m.Run())
-}
-
-// enter makes root the root folder of this process, with the real /proc and
-// /dev/null.
-func enter(root string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	for _, name := range []string{"/proc", os.DevNull} {
-		if err := unix.Mount(name, filepath.Join(root, name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return err
-		}
-	}
-	if err := unix.Chroot(root); err != nil {
-		return err
-	}
-	return os.Chdir("/")
 }
 
 // Folders in which the programs record their calls and state.
@@ -222,7 +195,7 @@ func machineFolder(t *testing.T, kubelet, containerd string) string {
 // inMachine runs the named test again inside a root.
 func inMachine(t *testing.T, root, test string) {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+test+"$", "-test.v")
+	cmd := exec.Command("/proc/self/exe", testkit.InRoot, root, "-test.run", "^"+test+"$", "-test.v")
 	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	testkit.Output(t, cmd)

@@ -3,7 +3,6 @@
 package firstboot
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -24,43 +23,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
-// inRoot and inside mark a test process that runs in a machine's root.
-const (
-	inRoot = "in-root"
-	inside = "EKSNODE_TEST_INSIDE"
-)
+// inside marks a test process that runs in a machine's root.
+const inside = "EKSNODE_TEST_INSIDE"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == inRoot {
-		if err := enter(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, "entering the root:", err)
-			os.Exit(1)
-		}
-		os.Args = append(os.Args[:1], os.Args[3:]...)
-	}
+	testkit.EnterRoot()
 	os.Exit(m.Run())
-}
-
-// enter makes a folder this process's root, with the kernel's /proc and
-// /dev/null. The root is a mount, so that it is the first entry of the mount
-// table.
-func enter(root string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	for _, name := range []string{"", "/proc", os.DevNull} {
-		from := name
-		if name == "" {
-			from = root
-		}
-		if err := unix.Mount(from, filepath.Join(root, name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return err
-		}
-	}
-	if err := unix.Chroot(root); err != nil {
-		return err
-	}
-	return os.Chdir("/")
 }
 
 // onMachine runs the calling test again, in the root of a provisioned machine.
@@ -73,7 +41,7 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 	root := t.TempDir()
 	provisioned(t, root)
 	top, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+top+"$", "-test.v")
+	cmd := exec.Command("/proc/self/exe", testkit.InRoot, root, "-test.run", "^"+top+"$", "-test.v")
 	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	out := testkit.Output(t, cmd)
