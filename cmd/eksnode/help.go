@@ -24,49 +24,50 @@ type helpText struct {
 const everyCommand = "*"
 
 // readHelp returns the texts of commands by their paths.
-func readHelp() map[string]helpText {
-	all := map[string]helpText{}
-	_, sections, _ := strings.Cut(helpFile, "\n== ")
-	for section := range strings.SplitSeq(sections, "\n== ") {
-		paths, lines, _ := strings.Cut(strings.TrimSpace(section), "\n")
-		text := helpText{flags: map[string]string{}}
-		for line := range strings.SplitSeq(lines, "\n") {
-			line, more, marked := strings.Cut(line, "@@")
-			if marked && line == "" && !forWorkstations {
-				continue
+func readHelp() map[string]*helpText {
+	all := map[string]*helpText{}
+	for _, file := range []string{helpFile, workstationHelp} {
+		_, sections, _ := strings.Cut(file, "\n== ")
+		for section := range strings.SplitSeq(sections, "\n== ") {
+			paths, lines, _ := strings.Cut(strings.TrimSpace(section), "\n")
+			list := strings.Split(paths, ", ")
+			text := all[list[0]]
+			if text == nil {
+				text = &helpText{flags: map[string]string{}}
 			}
-			if forWorkstations {
-				line += more
+			text.add(lines)
+			for _, path := range list {
+				all[path] = text
 			}
-			text.add(line)
-		}
-		for path := range strings.SplitSeq(paths, ", ") {
-			all[path] = text
 		}
 	}
 	return all
 }
 
-func (t *helpText) add(line string) {
-	name, rest, _ := strings.Cut(line, ": ")
-	flag, isFlag := strings.CutPrefix(name, "--")
-	switch {
-	case isFlag && !strings.Contains(flag, " "):
-		t.flags[flag] = rest
-	case name == "linux":
-		t.linux = rest
-	case t.short == "":
-		t.short = line
-	case strings.HasPrefix(line, "  ") || len(t.examples) > 0:
-		t.examples = append(t.examples, line)
-	default:
-		t.long = append(t.long, line)
+func (t *helpText) add(lines string) {
+	examples := false
+	for line := range strings.SplitSeq(lines, "\n") {
+		name, rest, _ := strings.Cut(line, ": ")
+		flag, isFlag := strings.CutPrefix(name, "--")
+		examples = examples || strings.HasPrefix(line, "  ")
+		switch {
+		case isFlag && !strings.Contains(flag, " "):
+			t.flags[flag] = rest
+		case name == "linux":
+			t.linux = rest
+		case t.short == "":
+			t.short = line
+		case examples:
+			t.examples = append(t.examples, line)
+		default:
+			t.long = append(t.long, line)
+		}
 	}
 }
 
 // explain gives a command, its flags and its subcommands their texts. A list that code has
 // set follows the text. Each description begins with the sentence in the overview.
-func explain(cmd *cobra.Command, texts map[string]helpText) {
+func explain(cmd *cobra.Command, texts map[string]*helpText) {
 	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 	if text, ok := texts[path]; ok {
 		cmd.Short, cmd.Example = text.short, strings.Join(text.examples, "\n")

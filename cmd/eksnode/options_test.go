@@ -131,7 +131,7 @@ func TestOtherCommandsWorkOnEverySystem(t *testing.T) {
 	}
 }
 
-// Every text of help.txt is that of a command or a flag. The help marks commands that need
+// Every text of the help files is that of a command or a flag. The help marks commands that need
 // Linux.
 func TestEveryHelpTextIsUsed(t *testing.T) {
 	cmd := root()

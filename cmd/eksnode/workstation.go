@@ -3,6 +3,7 @@
 package main
 
 import (
+	_ "embed"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -15,8 +16,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// forWorkstations says that the help has what the agent leaves out.
-const forWorkstations = true
+// workstationHelp has the texts of what the agent leaves out.
+//
+//go:embed help_workstation.txt
+var workstationHelp string
 
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.

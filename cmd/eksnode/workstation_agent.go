@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-const forWorkstations = false
+const workstationHelp = ""
 
 func workstationCommands() []*cobra.Command { return nil }
 
