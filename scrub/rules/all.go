@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
@@ -36,19 +37,28 @@ type row struct {
 	Function bool
 }
 
-// rows reads the files, once.
+// rows reads the files, once and side by side: a scrub waits for them.
 var rows = sync.OnceValue(func() (all []row) {
-	for _, subject := range subjects {
-		var file struct{ Rules []row }
-		in, err := files.Open(subject + ".yaml")
-		if err == nil {
-			known := yaml.NewDecoder(in)
-			known.KnownFields(true)
-			err = known.Decode(&file)
-		}
-		if err != nil {
-			panic(fmt.Errorf("reading the rules in %s.yaml: %w", subject, err))
-		}
+	read := make([]struct{ Rules []row }, len(subjects))
+	var group errgroup.Group
+	for i, subject := range subjects {
+		group.Go(func() error {
+			in, err := files.Open(subject + ".yaml")
+			if err == nil {
+				known := yaml.NewDecoder(in)
+				known.KnownFields(true)
+				err = known.Decode(&read[i])
+			}
+			if err != nil {
+				return fmt.Errorf("reading the rules in %s.yaml: %w", subject, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		panic(err) // the files are ours
+	}
+	for _, file := range read {
 		all = append(all, file.Rules...)
 	}
 	for i, r := range all {

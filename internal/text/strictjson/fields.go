@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -58,9 +59,15 @@ func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	}
 }
 
+// known has the fields of each type, because a table has one type in many rows.
+var known sync.Map
+
 // FieldsOf maps a struct's names in JSON, or else in YAML, to its fields, also those of
 // embedded structs. A field that only files of ours have is named by the tag "file".
 func FieldsOf(t reflect.Type) map[string][]int {
+	if fields, ok := known.Load(t); ok {
+		return fields.(map[string][]int)
+	}
 	fields := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("file"), f.Tag.Get("json"), f.Tag.Get("yaml")), ",")
@@ -68,6 +75,7 @@ func FieldsOf(t reflect.Type) map[string][]int {
 			fields[name] = f.Index
 		}
 	}
+	known.Store(t, fields)
 	return fields
 }
 
