@@ -10,15 +10,17 @@ func almaLinux() Distro {
 	}
 	d.CloudImages = []CloudImage{
 		{Version: "9",
-			URL:       "https://repo.almalinux.org/almalinux/9/cloud/{arch}/images/AlmaLinux-9-GenericCloud-latest.{arch}.qcow2",
-			Sums:      "https://repo.almalinux.org/almalinux/9/cloud/{arch}/images/CHECKSUM",
+			URL:       almaRepository + "9/cloud/{arch}/images/AlmaLinux-9-GenericCloud-latest.{arch}.qcow2",
+			Sums:      almaRepository + "9/cloud/{arch}/images/CHECKSUM",
 			Signature: "{sums}.asc", Key: "almalinux-9",
 			AMD64: "x86_64", ARM64: "aarch64"},
 		{Version: "10",
-			URL:       "https://repo.almalinux.org/almalinux/10/cloud/{arch}/images/AlmaLinux-10-GenericCloud-latest.{arch}.qcow2",
-			Sums:      "https://repo.almalinux.org/almalinux/10/cloud/{arch}/images/CHECKSUM",
+			URL:       almaRepository + "10/cloud/{arch}/images/AlmaLinux-10-GenericCloud-latest.{arch}.qcow2",
+			Sums:      almaRepository + "10/cloud/{arch}/images/CHECKSUM",
 			Signature: "{sums}.asc", Key: "almalinux-10",
 			AMD64: "x86_64", ARM64: "aarch64"},
 	}
 	return d
 }
+
+const almaRepository = "https://repo.almalinux.org/almalinux/"

@@ -57,13 +57,16 @@ func TestSpaceOfFileSystems(t *testing.T) {
 		space, err := mounted(t, folder).Files.Space("/")
 		require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH))
 		require.NoError(t, err)
-		assert.Equal(t, Space{FreeBytes: 1 << 20, AvailableBytes: 1 << 20, BlockBytes: uint64(os.Getpagesize()), NoInodes: full}, space)
+		assert.Equal(t, Space{
+			FreeBytes: 1 << 20, AvailableBytes: 1 << 20, BlockBytes: uint64(os.Getpagesize()), NoInodes: full,
+		}, space)
 	}
 	disk := newDisk(t, 8)
 	space, err := mounted(t, disk).Files.Space("/")
 	require.NoError(t, err)
 	device := strings.TrimSpace(testkit.Run(t, "findmnt", "--noheadings", "--output", "SOURCE", disk))
-	granularity := strings.TrimSpace(testkit.Run(t, "lsblk", "--noheadings", "--bytes", "--nodeps", "--output", "DISC-GRAN", device))
+	granularity := testkit.Run(t, "lsblk", "--noheadings", "--bytes", "--nodeps", "--output", "DISC-GRAN", device)
+	granularity = strings.TrimSpace(granularity)
 	assert.Equal(t, granularity, itoa(space.DiscardBytes))
 	assert.NotEqual(t, "0", granularity)
 

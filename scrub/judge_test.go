@@ -40,7 +40,8 @@ func ours(r Rule, verb plan.Verb) Spec {
 	return Spec{Only: []string{"x"}, Own: []Rule{r}}
 }
 
-const belongs = `: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`
+const belongs = `: list the file under keep, remove the package, or set "owned: true" ` +
+	`to let the rule remove files of packages`
 
 // A rule fails and removes nothing if it matches a package's file, or if a link
 // leads it to files that the system needs.

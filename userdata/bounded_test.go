@@ -113,7 +113,8 @@ func TestChecksEnd(t *testing.T) {
 	}
 	for _, name := range []string{"doubling variables", "files"} {
 		text := strings.ReplaceAll(slow["shells"][name], "\n", "\n    ")
-		endsInTime(t, "#cloud-config\nwrite_files:\n- path: /a\n  content: |\n    #!/bin/bash\n    "+text+"\nruncmd: [/a]\n", "")
+		config := "#cloud-config\nwrite_files:\n- path: /a\n  content: |\n    #!/bin/bash\n    " + text
+		endsInTime(t, config+"\nruncmd: [/a]\n", "")
 	}
 }
 

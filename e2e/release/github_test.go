@@ -147,7 +147,8 @@ func works(t *testing.T, root, zsh string, pages []string) {
 	assert.Equal(t, number+"\n", testkit.In(t, "", filepath.Join(root, "usr/bin/eksnode"), "version"))
 	for _, page := range pages {
 		assert.Empty(t, testkit.In(t, "", "sh", "-c",
-			`LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(root, page)), page)
+			`LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`,
+			filepath.Join(root, page)), page)
 	}
 	assert.Contains(t, testkit.In(t, "", "man", "-l",
 		filepath.Join(root, "usr/share/man/man1/eksnode-scrub.1.gz")), number)

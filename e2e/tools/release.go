@@ -139,8 +139,8 @@ func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, e
 		return 0, r.away(ctx, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
-		return 0, fmt.Errorf("comparing %s with %s: the file has the SHA-256 %s, the publisher says %s; does a proxy change downloads?",
-			r.URL, r.Sum, got, want)
+		return 0, fmt.Errorf("comparing %s with %s: the file has the SHA-256 %s, the publisher says %s; "+
+			"does a proxy change downloads?", r.URL, r.Sum, got, want)
 	}
 	return size, nil
 }

@@ -122,7 +122,9 @@ func TestErrorsOfEBSSayWhatToDo(t *testing.T) {
 		},
 		"reserved tag": {
 			nil, starting(awsapi.NewSnapshot{Tags: map[string]string{"aws:k": "v"}}),
-			`starting a snapshot: ValidationException: the prefix aws: of a tag is reserved; a snapshot has up to 50 tags, keys with up to 127 characters and values with up to 255; the prefix aws: is reserved`,
+			`starting a snapshot: ValidationException: the prefix aws: of a tag is reserved; ` +
+				`a snapshot has up to 50 tags, keys with up to 127 characters and values with up to 255; ` +
+				`the prefix aws: is reserved`,
 		},
 		"pending snapshots": {
 			fail("StartSnapshot", ebsdirect.Failure{Status: 402, Code: "ServiceQuotaExceededException", Message: "Too many.", Reason: "DEPENDENCY_SERVICE_QUOTA_EXCEEDED"}),

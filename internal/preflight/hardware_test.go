@@ -32,7 +32,8 @@ const (
 	scaling    = "arn:aws:iam::123456789012:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 	rootOnly   = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"kms:*","Resource":"*"}]}`
 	documented = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":["` + scaling +
-		`"]},"Action":["kms:Encrypt","kms:Decrypt","kms:ReEncrypt*","kms:GenerateDataKey*","kms:DescribeKey"],"Resource":"*"},` +
+		`"]},"Action":["kms:Encrypt","kms:Decrypt","kms:ReEncrypt*",` +
+		`"kms:GenerateDataKey*","kms:DescribeKey"],"Resource":"*"},` +
 		`{"Effect":"Allow","Principal":{"AWS":["` + scaling +
 		`"]},"Action":["kms:CreateGrant"],"Resource":"*","Condition":{"Bool":{"kms:GrantIsForAWSResource":true}}}]}`
 )

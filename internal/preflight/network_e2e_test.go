@@ -122,7 +122,8 @@ func networkWorlds() []scene {
 			"FAIL egress", "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-sts", ""},
 		{isolated, "an endpoint that waits", of(instance, isolate),
 			edits("ec2:DescribeVpcEndpoints",
-				`(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1"),
+				`(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*`+
+					`<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1"),
 			"FAIL egress", "is pendingAcceptance", ""},
 		{isolated, "no Systems Manager", of(instance, isolate),
 			does("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-ssm"), "WARN egress-ssm",

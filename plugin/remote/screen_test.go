@@ -183,7 +183,8 @@ func TestTwoProvisionersCannotShareAReport(t *testing.T) {
 		second.session.Config.Report, second.session.Build = first.report, build
 		require.EqualError(t, second.session.Run(t.Context(), second.request),
 			"report: "+first.report+" keeps the report of the provision of the build null.machine, which has not "+
-				"ended; give each provisioner and each build a file of its own, such as "+filepath.Dir(first.report)+"/report-${source.name}.json")
+				"ended; give each provisioner and each build a file of its own, such as "+
+				filepath.Dir(first.report)+"/report-${source.name}.json")
 		assert.Empty(t, second.machine.Asked())
 	}
 	assert.Equal(t, plan.OK, first.kept().Result)

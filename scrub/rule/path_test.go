@@ -55,13 +55,15 @@ func TestPathsThatRulesMayName(t *testing.T) {
 		"/opt/./x": `must not contain "." or ".."`, "/opt/../x": `must not contain "." or ".."`,
 		"/opt/**/x": `must not contain "**": a wildcard matches within one name`,
 		"/":         high, "/*/*": high, "/opt": high, "/opt/*": high, "/opt/*/[a-z]*": high, "/*/ours": high,
-		"/opt/ours": "", "/opt/ours/*": "", `/opt/ours/\[!a]`: "", "/opt/*/ours": "", "/*/ours/x": whole("/boot"), "/[^bdeps]*/ours/x": "", "/opt/ours/[a-z]": "",
+		"/opt/ours": "", "/opt/ours/*": "", `/opt/ours/\[!a]`: "", "/opt/*/ours": "",
+		"/*/ours/x": whole("/boot"), "/[^bdeps]*/ours/x": "", "/opt/ours/[a-z]": "",
 		"/root/*": high, "/root/.*": high, "/r*t/.*/*": high, "/root/.ssh": "", "/root/.s*": "",
 		"/home/ec2-user": high, "/home/*/.*": high, "/home/*/.cache": "", "/home/ec2-user/.*/x": "",
 		"~/.*": high, "~/*": high, "~/": high, "~/.cache/*": "", "~/x": "",
 		"/etc/pass?d": needed, "/etc/ssh/[a-z]*": needed, "/e*/systemd": needed, "/etc/ssh/ours": "",
 		"/opt/cni/bin/bridge": needed, "/opt/cni/bin/ours": "", "/sbin/init": needed, "/bin/ours": "",
-		"/usr/lib/systemd": needed, "/usr/lib/systemd/x": whole("/usr/lib/systemd"), "/lib/systemd/x/y": whole("/lib/systemd"),
+		"/usr/lib/systemd": needed, "/usr/lib/systemd/x": whole("/usr/lib/systemd"),
+		"/lib/systemd/x/y": whole("/lib/systemd"),
 		"/[b]oot/vmlinuz*": whole("/boot"), "/var/lib/containerd/x": whole("/var/lib/containerd"), "/var/lib/containers": "",
 	} {
 		err := CheckPath(p)
