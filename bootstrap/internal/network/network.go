@@ -206,42 +206,42 @@ var managersFile []byte
 
 // managerTable is the content of managersFile.
 type managerTable struct {
-	Managers    []manager `json:"managers"`
+	Managers    []manager `yaml:"managers"`
 	Competitors []struct {
-		Why   string   `json:"why"`
-		Units []string `json:"units"`
-	} `json:"competitors"`
+		Why   string   `yaml:"why"`
+		Units []string `yaml:"units"`
+	} `yaml:"competitors"`
 }
 
 // manager is a network manager, with its files.
 type manager struct {
-	Name string `json:"name"`
+	Name string `yaml:"name"`
 	// Paths identify an installed manager: any one is enough.
-	Paths []string `json:"paths"`
+	Paths []string `yaml:"paths"`
 	Files []struct {
-		Path    string `json:"path"`
-		Content string `json:"content"`
-		Why     string `json:"why"`
-	} `json:"files"`
+		Path    string `yaml:"path"`
+		Content string `yaml:"content"`
+		Why     string `yaml:"why"`
+	} `yaml:"files"`
 	// Masks lists udev rules of its packages that configure interfaces.
-	Masks  []string `json:"masks"`
-	Reload []reload `json:"reload"`
+	Masks  []string `yaml:"masks"`
+	Reload []reload `yaml:"reload"`
 }
 
 // reload is a command that makes a manager read its files again.
 type reload struct {
-	Argv []string `json:"argv"`
+	Argv []string `yaml:"argv"`
 	// Unit, if not empty, must be running, and Socket, if not empty, must exist.
-	Unit   string `json:"unit"`
-	Socket string `json:"socket"`
+	Unit   string `yaml:"unit"`
+	Socket string `yaml:"socket"`
 	// Early replaces Argv before D-Bus runs, for example before sysinit.target.
-	Early []string `json:"early"`
+	Early []string `yaml:"early"`
 	// Present limits the command to machines that already have a secondary
 	// interface. Interfaces that appear later use the new files anyway.
-	Present bool `json:"present"`
+	Present bool `yaml:"present"`
 	// Each runs the command once for each secondary interface, with its name in
 	// place of {interface}.
-	Each bool `json:"each"`
+	Each bool `yaml:"each"`
 }
 
 var table = sync.OnceValue(func() (t managerTable) {

@@ -59,13 +59,13 @@ func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	}
 }
 
-// known has the fields of each type, because a table has one type in many rows.
-var known sync.Map
+// fieldsByType keeps what FieldsOf found, because a table has one type in many rows.
+var fieldsByType sync.Map
 
 // FieldsOf maps a struct's names in JSON, or else in YAML, to its fields, also those of
 // embedded structs. A field that only files of ours have is named by the tag "file".
 func FieldsOf(t reflect.Type) map[string][]int {
-	if fields, ok := known.Load(t); ok {
+	if fields, ok := fieldsByType.Load(t); ok {
 		return fields.(map[string][]int)
 	}
 	fields := map[string][]int{}
@@ -75,7 +75,7 @@ func FieldsOf(t reflect.Type) map[string][]int {
 			fields[name] = f.Index
 		}
 	}
-	known.Store(t, fields)
+	fieldsByType.Store(t, fields)
 	return fields
 }
 
