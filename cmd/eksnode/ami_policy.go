@@ -39,7 +39,7 @@ func amiPolicyCommand() *cobra.Command {
 	})
 	cmd.Flags().StringArrayVar(&a.files, "nodeclass", nil, "")
 	forms(cmd, map[string]func(string) error{
-		"account": awsnames.AccountID().Check, "watermark": awsnames.ImageName, "allow": providerForm,
+		"account": awsnames.AccountID.Check, "watermark": awsnames.ImageName, "allow": providerForm,
 	})
 	required(cmd, [2]string{"account", "name the account that approves AMIs"})
 	formatFlag(cmd, &a.output, "text", "json")
@@ -49,7 +49,7 @@ func amiPolicyCommand() *cobra.Command {
 
 // providerForm is the form of --allow.
 func providerForm(text string) error {
-	if text != "amazon" && text != "aws-marketplace" && awsnames.AccountID().Check(text) != nil {
+	if text != "amazon" && text != "aws-marketplace" && awsnames.AccountID.Check(text) != nil {
 		return fmt.Errorf("%q is neither an account ID nor amazon nor aws-marketplace", text)
 	}
 	return nil

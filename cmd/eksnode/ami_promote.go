@@ -109,7 +109,7 @@ func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	case err != nil:
 		return stage{}, err
 	}
-	if err := awsnames.ImageID().Check(id); err != nil {
+	if err := awsnames.ImageID.Check(id); err != nil {
 		return stage{wrong: fmt.Errorf("reading the parameter %s: %w", p.from, err)}, nil
 	}
 	var s stage
@@ -121,7 +121,7 @@ func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	if s.value, err = a.Parameter(ctx, p.to); err != nil && !awsapi.IsNotFound(err) {
 		return stage{}, err
 	}
-	if awsnames.ImageID().Check(s.value) == nil {
+	if awsnames.ImageID.Check(s.value) == nil {
 		if s.before, err = a.Present(ctx, s.value); err != nil {
 			return stage{}, err
 		}
@@ -201,7 +201,7 @@ func (p *printer) promoted(list []promoted) {
 		default:
 			p.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
 		}
-		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
+		if one.Changed && awsnames.ImageID.Check(one.Before) == nil {
 			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before,
 				one.Parameter))
 		}
@@ -238,7 +238,7 @@ func amiPublishCommand() *cobra.Command {
 func (p *publishing) run(cmd *cobra.Command, args []string) error {
 	image, err := snapshot.ParseAMI(args[0])
 	if err == nil {
-		err = awsnames.ImageID().Check(image.ID) // a parameter may name another AMI tomorrow
+		err = awsnames.ImageID.Check(image.ID) // a parameter may name another AMI tomorrow
 	}
 	if err != nil {
 		return err

@@ -44,11 +44,11 @@ func (c *consoles) check(cmd *cobra.Command, args []string) error {
 // is says whether an argument is the ID of an instance. What only looks like one is
 // a file if there is such a file, and otherwise an invalid ID.
 func (c *consoles) is(arg string) bool {
-	return awsnames.InstanceID().Check(arg) == nil || likeInstance.MatchString(arg) && !isThere(arg)
+	return awsnames.InstanceID.Check(arg) == nil || likeInstance.MatchString(arg) && !isThere(arg)
 }
 
 func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
-	if awsnames.InstanceID().Check(id) != nil {
+	if awsnames.InstanceID.Check(id) != nil {
 		return errors.New("reading " +
 			id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
 	}

@@ -45,7 +45,7 @@ func fleetAuditCommand() *cobra.Command {
 		"cluster": &f.cluster, "tags": &f.tags, "dry-run": &f.dryRun, "existing-snapshots": &f.existing,
 		"report": &f.report.name,
 	})
-	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName().Check})
+	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName.Check})
 	options(cmd.Flags(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
@@ -108,7 +108,7 @@ func (f *nodeFleet) choose(args []string) error {
 		return errors.New("IDs of instances exclude --cluster and --tags: use one of them")
 	}
 	for _, id := range args {
-		if err := awsnames.InstanceID().Check(id); err != nil {
+		if err := awsnames.InstanceID.Check(id); err != nil {
 			return err
 		}
 	}

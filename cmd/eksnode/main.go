@@ -58,6 +58,9 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 	if goos != "linux" {
 		refuseLinuxCommands(cmd)
 	}
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		declare(cmd) // takes longer than all the rest of the start
+	}
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(printed)
@@ -164,7 +167,6 @@ func root() *cobra.Command {
 	addGroups(cmd)
 	strict(cmd)
 	explain(cmd, readHelp())
-	declare(cmd)
 	return cmd
 }
 

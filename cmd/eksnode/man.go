@@ -131,8 +131,8 @@ func required(cmd *cobra.Command, flags ...[2]string) {
 
 // roleForm is the form of --role: a name, or an ARN.
 func roleForm(text string) error {
-	if awsnames.RoleName().Check(text) == nil {
+	if awsnames.RoleName.Check(text) == nil {
 		return nil
 	}
-	return awsnames.RoleARN().Check(text)
+	return awsnames.RoleARN.Check(text)
 }

@@ -44,8 +44,8 @@ func manifestsCommand() *cobra.Command {
 	})
 	choiceFlag(cmd, &f.cni, "cni-permissions", cniByPodIdentity, cniOnNode)
 	forms(cmd, map[string]func(string) error{
-		"cluster": awsnames.ClusterName().Check, "role": roleForm, "ami": awsnames.Image,
-		"instance-type": awsnames.InstanceType().Check, "instance-profile": awsnames.ProfileName().Check,
+		"cluster": awsnames.ClusterName.Check, "role": roleForm, "ami": awsnames.Image,
+		"instance-type": awsnames.InstanceType.Check, "instance-profile": awsnames.ProfileName.Check,
 		"only": func(id string) error { _, err := clustersetup.ByID(id); return err },
 	})
 	required(cmd, [2]string{"cluster", "set the "}, [2]string{"role", "set the "})
@@ -115,7 +115,7 @@ func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) erro
 // exist yet will have no path, and will be in the cluster's account.
 func roleARN(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster, role string) (string, error) {
 	cluster := awsnames.Split(c.ARN)
-	if awsnames.RoleName().Check(role) != nil || cluster.Account == "" {
+	if awsnames.RoleName.Check(role) != nil || cluster.Account == "" {
 		return role, nil
 	}
 	found, err := a.Role(ctx, role)

@@ -35,10 +35,10 @@ func preflightCommand() *cobra.Command {
 		"kubelet-version": &f.target.Kubelet, "aws-auth": &f.awsAuth,
 	})
 	forms(cmd, map[string]func(string) error{
-		"cluster": awsnames.ClusterName().Check, "instance": awsnames.InstanceID().Check,
+		"cluster": awsnames.ClusterName.Check, "instance": awsnames.InstanceID.Check,
 		"launch-template": awsnames.LaunchTemplate, "launch-template-version": awsnames.TemplateVersion,
-		"nodegroup": awsnames.NodegroupName().Check, "ami": awsnames.Image, "role": roleForm,
-		"subnet": awsnames.SubnetID().Check,
+		"nodegroup": awsnames.NodegroupName.Check, "ami": awsnames.Image, "role": roleForm,
+		"subnet": awsnames.SubnetID.Check,
 	})
 	required(cmd, [2]string{"cluster", "set the "})
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")

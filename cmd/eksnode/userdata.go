@@ -46,7 +46,7 @@ func renderCommand() *cobra.Command {
 	})
 	cmd.Flags().Lookup("family").Usage = ": " + strings.Join(userdata.IDs(), ", ")
 	forms(cmd, map[string]func(string) error{
-		"cluster": awsnames.ClusterName().Check, "ami": awsnames.ImageID().Check, "role": roleForm,
+		"cluster": awsnames.ClusterName.Check, "ami": awsnames.ImageID.Check, "role": roleForm,
 		"family": func(id string) error { _, err := userdata.ByID(id); return err },
 	})
 	required(cmd, [2]string{"family", "use one of " + strings.Join(userdata.IDs(), ", ")})

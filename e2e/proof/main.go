@@ -145,7 +145,7 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 		return nil, err
 	}
 	if o.share != "" {
-		if err := awsnames.AccountID().Check(o.share); err != nil {
+		if err := awsnames.AccountID.Check(o.share); err != nil {
 			return nil, fmt.Errorf("the account to share an AMI with: %w", err)
 		}
 	}

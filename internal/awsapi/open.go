@@ -124,7 +124,7 @@ func (o Options) Validate() error {
 		value string
 		check func(string) error
 	}{
-		{"region", o.Region, awsnames.Region().Check}, {"assume_role", o.AssumeRole, awsnames.RoleARN().Check},
+		{"region", o.Region, awsnames.Region.Check}, {"assume_role", o.AssumeRole, awsnames.RoleARN.Check},
 		{"endpoint", o.Endpoint, awsnames.Endpoint},
 	} {
 		if one.value == "" {
@@ -164,7 +164,7 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	if c.Region == "" {
 		return c, surface.Errorf("%s is missing; also AWS_REGION and the profile set no region", surface.Name("region"))
 	}
-	if err := awsnames.Region().Check(c.Region); err != nil {
+	if err := awsnames.Region.Check(c.Region); err != nil {
 		return c, surface.Errorf("%s: %w", surface.Name("region"), err)
 	}
 	if o.AssumeRole != "" {

@@ -180,7 +180,7 @@ func (e *UnknownRegionError) Error() string {
 func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*AWS, error) {
 	o.Region = ""
 	for _, name := range names {
-		if err := awsnames.Region().Check(name); err != nil {
+		if err := awsnames.Region.Check(name); err != nil {
 			return nil, surface.Errorf("%s: %w", surface.Name("region"), err)
 		}
 		o.defaultRegion = cmp.Or(o.defaultRegion, name)

@@ -48,7 +48,7 @@ func (d *Datasource) Configure(raws ...any) error {
 	}
 	for _, owner := range validate.KnownOf(c.Owners) {
 		if !slices.Contains([]string{"self", "amazon", "aws-marketplace"}, owner) {
-			if err := awsnames.AccountID().Check(owner); err != nil {
+			if err := awsnames.AccountID.Check(owner); err != nil {
 				errs = append(errs, fmt.Errorf("owners: %w, self, amazon and aws-marketplace", err))
 			}
 		}

@@ -31,7 +31,7 @@ func (d *Datasource) Configure(raws ...any) error {
 	case name == "":
 		fault = errors.New("name: the cluster's name is missing")
 	case !validate.IsUnknown(name):
-		if err := awsnames.ClusterName().Check(name); err != nil {
+		if err := awsnames.ClusterName.Check(name); err != nil {
 			fault = fmt.Errorf("name: %w", err)
 		}
 	}

@@ -107,7 +107,7 @@ func imagesOf(id string) ([]snapshot.Named, error) {
 	var images []snapshot.Named
 	for one := range strings.SplitSeq(id, ",") {
 		region, ami, _ := strings.Cut(one, ":")
-		if awsnames.Region().Check(region) != nil || awsnames.ImageID().Check(ami) != nil {
+		if awsnames.Region.Check(region) != nil || awsnames.ImageID.Check(ami) != nil {
 			return nil, fmt.Errorf("reading the artifact %q: it is no image of the amazon plugin", id)
 		}
 		images = append(images, snapshot.Named{Region: region, ID: ami})

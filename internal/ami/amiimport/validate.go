@@ -155,12 +155,12 @@ func (s Spec) checkNames(f *faults) {
 		values []string
 		check  func(string) error
 	}{
-		{"parent_snapshot", given(s.ParentSnapshot), awsnames.SnapshotID().Check},
+		{"parent_snapshot", given(s.ParentSnapshot), awsnames.SnapshotID.Check},
 		{"parent_ami", given(s.ParentAMI), awsnames.Image},
-		{"ami_regions", s.Regions, awsnames.Region().Check}, {"ami_users", s.Users, awsnames.AccountID().Check},
-		{"snapshot_users", s.SnapshotUsers, awsnames.AccountID().Check},
-		{"ami_org_arns", s.Organizations, awsnames.OrganizationARN().Check},
-		{"ami_ou_arns", s.Units, awsnames.UnitARN().Check},
+		{"ami_regions", s.Regions, awsnames.Region.Check}, {"ami_users", s.Users, awsnames.AccountID.Check},
+		{"snapshot_users", s.SnapshotUsers, awsnames.AccountID.Check},
+		{"ami_org_arns", s.Organizations, awsnames.OrganizationARN.Check},
+		{"ami_ou_arns", s.Units, awsnames.UnitARN.Check},
 	} {
 		for _, value := range list.values {
 			f.check(list.field, list.check(value))

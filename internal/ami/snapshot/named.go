@@ -44,7 +44,7 @@ func ParseNamed(text string) (Named, error) {
 func ParseAMI(text string) (Named, error) { return parse(text, awsnames.Image) }
 
 // ParseSnapshot checks the name of a snapshot, with or without its region.
-func ParseSnapshot(text string) (Named, error) { return parse(text, awsnames.SnapshotID().Check) }
+func ParseSnapshot(text string) (Named, error) { return parse(text, awsnames.SnapshotID.Check) }
 
 // parse splits REGION:ID. The region may be left out.
 func parse(text string, check func(string) error) (Named, error) {
@@ -52,7 +52,7 @@ func parse(text string, check func(string) error) (Named, error) {
 	if parts == nil {
 		return Named{ID: text}, check(text)
 	}
-	return Named{parts[1], parts[2]}, errors.Join(awsnames.Region().Check(parts[1]), check(parts[2]))
+	return Named{parts[1], parts[2]}, errors.Join(awsnames.Region.Check(parts[1]), check(parts[2]))
 }
 
 // IsSnapshot reports whether the disk is that of a snapshot.

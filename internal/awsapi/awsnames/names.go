@@ -22,8 +22,29 @@ import (
 //go:embed names.yaml
 var namesFile []byte
 
-// Form is the form of an ID, name or ARN of AWS.
-type Form struct {
+// Form is the name of an ID, name or ARN of AWS in namesFile.
+type Form string
+
+// The forms of what this program takes.
+const (
+	InstanceID      Form = "instance-id"
+	ImageID         Form = "image-id"
+	SnapshotID      Form = "snapshot-id"
+	SubnetID        Form = "subnet-id"
+	ClusterName     Form = "cluster"
+	NodegroupName   Form = "nodegroup"
+	Region          Form = "region"
+	RoleARN         Form = "role-arn"
+	RoleName        Form = "role"
+	ProfileName     Form = "profile"
+	InstanceType    Form = "instance-type"
+	AccountID       Form = "account"
+	OrganizationARN Form = "organization"
+	UnitARN         Form = "unit"
+)
+
+// form is the form of an ID, name or ARN of AWS.
+type form struct {
 	What    string `yaml:"what"`
 	Example string `yaml:"example"`
 	ID      string `yaml:"id"`
@@ -39,8 +60,8 @@ type hint struct {
 }
 
 // forms are the forms of namesFile.
-var forms = sync.OnceValue(func() map[string]Form {
-	var all map[string]Form
+var forms = sync.OnceValue(func() map[Form]form {
+	var all map[Form]form
 	strictjson.Ours("names.yaml", namesFile, &all)
 	return all
 })
@@ -52,7 +73,8 @@ func like(pattern, text string) []string {
 }
 
 // Check returns an error for a text that does not have the form.
-func (f Form) Check(text string) error {
+func (name Form) Check(text string) error {
+	f := forms()[name]
 	if f.ID != "" { // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
 		f.Example, f.Pattern = f.ID+"-0123456789abcdef0", `^`+f.ID+`-([0-9a-f]{8}|[0-9a-f]{17})$`
 	}
@@ -74,7 +96,7 @@ func (f Form) Check(text string) error {
 }
 
 // hint says what is wrong with a text, or nothing.
-func (f Form) hint(text string) string {
+func (f form) hint(text string) string {
 	if f.ID != "" {
 		return wrongID(f.ID, text)
 	}
@@ -128,59 +150,17 @@ func wrongID(prefix, text string) string {
 	return ""
 }
 
-// InstanceID is the form of an EC2 instance's ID.
-func InstanceID() Form { return forms()["instance-id"] }
-
-// ImageID is the form of an AMI's ID.
-func ImageID() Form { return forms()["image-id"] }
-
-// SnapshotID is the form of an EBS snapshot's ID.
-func SnapshotID() Form { return forms()["snapshot-id"] }
-
-// SubnetID is the form of a subnet's ID.
-func SubnetID() Form { return forms()["subnet-id"] }
-
-// ClusterName is the form of an EKS cluster's name.
-func ClusterName() Form { return forms()["cluster"] }
-
-// NodegroupName is the form of a managed node group's name.
-func NodegroupName() Form { return forms()["nodegroup"] }
-
-// Region is the form of a region's name, in all partitions.
-func Region() Form { return forms()["region"] }
-
-// RoleARN is the form of an IAM role's ARN.
-func RoleARN() Form { return forms()["role-arn"] }
-
-// RoleName is the form of an IAM role's name.
-func RoleName() Form { return forms()["role"] }
-
-// ProfileName is the form of an instance profile's name.
-func ProfileName() Form { return forms()["profile"] }
-
-// InstanceType is the form of an instance type's name.
-func InstanceType() Form { return forms()["instance-type"] }
-
-// AccountID is the form of an account's ID.
-func AccountID() Form { return forms()["account"] }
-
-// OrganizationARN is the form of an organization's ARN.
-func OrganizationARN() Form { return forms()["organization"] }
-
-// UnitARN is the form of an organizational unit's ARN.
-func UnitARN() Form { return forms()["unit"] }
-
 // LaunchTemplate checks a launch template's ID or name. A name that begins
 // like an ID must be one.
 func LaunchTemplate(text string) error {
 	if strings.HasPrefix(strings.ToLower(text), "lt-") {
-		return forms()["template-id"].Check(text)
+		return Form("template-id").Check(text)
 	}
-	return forms()["template"].Check(text)
+	return Form("template").Check(text)
 }
 
 // TemplateVersion checks a launch template's version.
-func TemplateVersion(text string) error { return forms()["template-version"].Check(text) }
+func TemplateVersion(text string) error { return Form("template-version").Check(text) }
 
 // Endpoint checks the address of services.
 func Endpoint(text string) error {
@@ -212,7 +192,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?` +
 // Parameter checks the name of a parameter to publish to. A hierarchy has 15 levels, and
 // AWS owns names that begin with aws or ssm.
 func Parameter(name string) error {
-	err := forms()["parameter"].Check(name)
+	err := Form("parameter").Check(name)
 	first, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	switch {
 	case err != nil:
@@ -226,7 +206,7 @@ func Parameter(name string) error {
 }
 
 // ReadParameter checks the name of a parameter to read.
-func ReadParameter(name string) error { return forms()["read-parameter"].Check(name) }
+func ReadParameter(name string) error { return Form("read-parameter").Check(name) }
 
 // Image checks an AMI's ID, or a parameter with the ID in the form of launch
 // templates (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
@@ -234,8 +214,8 @@ func Image(text string) error {
 	if name, parameter := strings.CutPrefix(text, "resolve:ssm:"); parameter {
 		return ReadParameter(name)
 	}
-	return ImageID().Check(text)
+	return ImageID.Check(text)
 }
 
 // ImageName checks the name of an image or of a watermark.
-func ImageName(name string) error { return forms()["image-name"].Check(name) }
+func ImageName(name string) error { return Form("image-name").Check(name) }

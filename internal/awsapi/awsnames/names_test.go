@@ -14,12 +14,12 @@ import (
 // checks are the forms by the names that the tests use.
 func checks() map[string]func(string) error {
 	return map[string]func(string) error{
-		"instance": InstanceID().Check, "ami": ImageID().Check, "image": Image, "subnet": SubnetID().Check,
-		"template": LaunchTemplate, "version": TemplateVersion, "cluster": ClusterName().Check,
-		"nodegroup": NodegroupName().Check, "region": Region().Check, "role": RoleARN().Check,
-		"role-name": RoleName().Check, "profile": ProfileName().Check, "type": InstanceType().Check,
-		"account": AccountID().Check, "endpoint": Endpoint, "parameter": Parameter, "read": ReadParameter,
-		"snapshot": SnapshotID().Check, "organization": OrganizationARN().Check, "unit": UnitARN().Check,
+		"instance": InstanceID.Check, "ami": ImageID.Check, "image": Image, "subnet": SubnetID.Check,
+		"template": LaunchTemplate, "version": TemplateVersion, "cluster": ClusterName.Check,
+		"nodegroup": NodegroupName.Check, "region": Region.Check, "role": RoleARN.Check,
+		"role-name": RoleName.Check, "profile": ProfileName.Check, "type": InstanceType.Check,
+		"account": AccountID.Check, "endpoint": Endpoint, "parameter": Parameter, "read": ReadParameter,
+		"snapshot": SnapshotID.Check, "organization": OrganizationARN.Check, "unit": UnitARN.Check,
 	}
 }
 
@@ -56,7 +56,7 @@ func TestFormsAreWhole(t *testing.T) {
 	for name, f := range forms() {
 		assert.NotEmpty(t, f.What, name)
 		if f.Example != "" {
-			assert.NoError(t, f.Check(f.Example), name)
+			assert.NoError(t, name.Check(f.Example), name)
 		}
 		for _, h := range f.Hints {
 			assert.Truef(t, h.Like == "" || like(h.Like, "\x00") == nil, "%s: %s", name, h.Like)
