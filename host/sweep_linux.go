@@ -52,11 +52,8 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	top := os.NewFile(uintptr(fd), name)
 	defer top.Close()
 	var fileSystem unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fileSystem); err != nil {
-		return Removal{}, err
-	}
 	deep, err := temporaryName("deep")
-	if err != nil {
+	if err = errors.Join(err, unix.Fstatfs(fd, &fileSystem)); err != nil {
 		return Removal{}, err
 	}
 	s := &sweeper{top: top, deep: deep, moved: map[string]string{}}
