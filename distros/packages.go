@@ -80,10 +80,7 @@ func (e *explained) Unwrap() error { return e.err }
 var symptomsFile []byte
 
 // symptom is a pattern in a tool's output and its meaning.
-type symptom struct {
-	Pattern string `file:"pattern"`
-	Meaning string `file:"meaning"`
-}
+type symptom struct{ Pattern, Meaning string }
 
 // symptoms are the symptoms by tool.
 var symptoms = sync.OnceValue(func() map[string][]symptom {
