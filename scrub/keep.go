@@ -37,9 +37,7 @@ func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) (pl
 	var errs []error
 	for _, name := range names {
 		a, err := rule.PlanPath(h, verb, name, why)
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 		answer.Add(a)
 	}
 	return answer, errors.Join(errs...)

@@ -71,6 +71,19 @@ func TestAMountStopsLaterPhases(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
+// A folder behind a loop of links is an error, not an empty folder.
+func TestALoopOfLinksIsAnError(t *testing.T) {
+	files := joinedNode()
+	files["opt/ours/"] = ""
+	h, root := surrounded(t, files)
+	require.NoError(t, os.Symlink("log", filepath.Join(root, "opt/ours/log")))
+	rules, err := ParseRules("ours.yaml", []byte(goodRules))
+	require.NoError(t, err)
+	ended, err := attempt(t, h, Spec{Own: rules, Only: []string{"our-logs"}})
+	require.EqualError(t, err, "our-logs: stat /opt/ours/log: too many levels of symbolic links")
+	assert.Equal(t, plan.Failed, ended["our-logs"])
+}
+
 // The error of an immutable file names the file and the remedy. The rest of the
 // phase runs, SSH keys stay, and after the remedy the next run completes.
 func TestImmutableFilesAreNamedWithTheRemedy(t *testing.T) {
