@@ -35,7 +35,7 @@ func TestHomesInSystemFoldersAreIgnored(t *testing.T) {
 		"home/moved": "-> /data/moved", "data/moved/kube": "theirs", "home/admin/kube": "theirs", "opt/svc home/kubes": "theirs", "var/lib/postgresql/kube": "theirs", "srv/x/kube": "theirs", "data/u/kube": "theirs",
 	}
 	h, root := surrounded(t, files)
-	homes, err := rule.Homes(h)
+	homes, _, err := rule.Homes(h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/data/u", "/home/admin", "/home/moved", "/opt/svc home", "/root", "/srv/x", "/var/lib/postgresql"}, homes)
 	before := snapshot(t, root)
@@ -47,9 +47,12 @@ func TestHomesInSystemFoldersAreIgnored(t *testing.T) {
 }
 
 func TestHomesWithoutAnAccountAreReported(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "home/admin/": "", "home/ada@corp/": "", "home/lost+found/": "", "home/build/": ""})
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "home/admin/x/.git": "", "home/ada@corp/x/.git": "",
+		"home/lost+found/": "", "home/build/": "", "home/CORP/bob/.bashrc": "", "home/CORP/bob/.profile": ""})
 	require.NoError(t, os.Chown(filepath.Join(root, "home/ada@corp"), 70000, 70000))
-	assert.Equal(t, []string{"/home/ada@corp: home of an account that this machine does not know: move what the image needs, and remove the folder"}, audit(t, h, "homes-left"))
+	const unknown = ": home of an account that this machine does not know: move what the image needs, and remove the " +
+		"folder"
+	assert.Equal(t, []string{"/home/ada@corp" + unknown, "/home/CORP/bob" + unknown}, audit(t, h, "homes-left"))
 }
 
 const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl person@laptop\n"
@@ -58,10 +61,18 @@ const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5
 // homes of accounts in other files have keys too.
 func TestKeysOfEveryHomeAreRemoved(t *testing.T) {
 	h, root := tree(t, map[string]string{
-		"etc/passwd":                                   "root:x:0:0:root:/root:/bin/bash\nshort:x:1001:1001::/data/short\nempty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\n",
+		"etc/passwd": "root:x:0:0:root:/root:/bin/bash\nshort:x:1001:1001::/data/short\n" +
+			"empty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\nsrv:x:990:990::/srv:/bin/bash\ntop:x:991:991::/:\n" +
+			"local:x:1005:1005::/usr/local/x\nlink:x:1006:1006::/home/tobin\n",
 		"usr/lib/passwd":                               "core:x:500:500::/var/home/core:/bin/bash\n",
 		"var/lib/extrausers/passwd":                    "snap:x:1004:1004::/data/snap:/bin/bash\n",
 		"home/empty/.ssh/authorized_keys":              "# no key\n",
+		"srv/.ssh/authorized_keys":                     sshKey,
+		"srv/.bash_history":                            "x",
+		".ssh/authorized_keys":                         sshKey,
+		"usr/local/x/.ssh/authorized_keys":             sshKey,
+		"home/tobin":                                   "-> ../usr/bin",
+		"usr/bin/.ssh/authorized_keys":                 sshKey,
 		"data/short/.ssh/authorized_keys":              sshKey,
 		"data/empty/.ssh/authorized_keys2":             sshKey,
 		"var/home/core/.ssh/authorized_keys.d/x":       sshKey,
@@ -76,8 +87,11 @@ func TestKeysOfEveryHomeAreRemoved(t *testing.T) {
 	before := snapshot(t, root)
 	apply(t, h, Spec{Only: []string{"people"}})
 	assert.Equal(t, []string{
+		"- /.ssh/authorized_keys",
 		"- /data/empty/.ssh/authorized_keys2", "- /data/short/.ssh/authorized_keys", "- /data/snap/.ssh/authorized_keys",
 		"- /home/EXAMPLE.COM/alice/.ssh/authorized_keys2", "- /home/EXAMPLE.COM/bob/.ssh/authorized_keys", "- /home/ldap/.ssh/authorized_keys",
+		"- /srv/.bash_history", "- /srv/.ssh/authorized_keys", "- /usr/bin/.ssh/authorized_keys",
+		"- /usr/local/x/.ssh/authorized_keys",
 		"- /var/home/core/.ssh/authorized_keys.d", "- /var/home/core/.ssh/authorized_keys.d/x",
 	}, diff(before, snapshot(t, root)))
 }

@@ -58,8 +58,7 @@ func objects(t *testing.T, root string) map[string]object {
 			o.content, err = os.Readlink(p)
 			require.NoError(t, err)
 		case d.Type().IsRegular():
-			text := testkit.Content(t, p)
-			o.content = text
+			o.content = testkit.Content(t, p)
 		}
 		if name := strings.TrimPrefix(p, root); name != "" {
 			all[name] = o

@@ -6,10 +6,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,10 +58,7 @@ func variants(t *testing.T) map[string]string {
 // encodings are ways to store a text, by the end of the file's name.
 func encodings(t *testing.T) map[string]func(string) []byte {
 	t.Helper()
-	write := func(text string, open func(*bytes.Buffer) (interface {
-		Write([]byte) (int, error)
-		Close() error
-	}, error)) []byte {
+	write := func(text string, open func(*bytes.Buffer) (io.WriteCloser, error)) []byte {
 		var out bytes.Buffer
 		w, err := open(&out)
 		require.NoError(t, err)
@@ -67,17 +67,13 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 		require.NoError(t, w.Close())
 		return out.Bytes()
 	}
-	type writer = interface {
-		Write([]byte) (int, error)
-		Close() error
-	}
 	return map[string]func(string) []byte{
 		"gz": testkit.Gzip[string],
 		"xz": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (writer, error) { return xz.NewWriter(b) })
+			return write(s, func(b *bytes.Buffer) (io.WriteCloser, error) { return xz.NewWriter(b) })
 		},
 		"zst": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (writer, error) { return zstd.NewWriter(b) })
+			return write(s, func(b *bytes.Buffer) (io.WriteCloser, error) { return zstd.NewWriter(b) })
 		},
 		"tar": func(s string) []byte { return testkit.Tar(0o600, "etc/x.env", s) },
 		"zip": func(s string) []byte {
@@ -90,9 +86,9 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 			require.NoError(t, w.Close())
 			return out.Bytes()
 		},
-		"utf16le": func(s string) []byte { return wide(s, 0xfeff, false) },
-		"utf16be": func(s string) []byte { return wide(s, 0xfeff, true) },
-		"utf16":   func(s string) []byte { return wide(s, 0, false) },
+		"utf16le": func(s string) []byte { return wide(s, binary.LittleEndian, 0xfeff) },
+		"utf16be": func(s string) []byte { return wide(s, binary.BigEndian, 0xfeff) },
+		"utf16":   func(s string) []byte { return wide(s, binary.LittleEndian) },
 		"b64": func(s string) []byte {
 			return []byte("user-data: " + base64.StdEncoding.EncodeToString([]byte(s)) + "\n")
 		},
@@ -101,13 +97,11 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 			return []byte(base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(s)))))
 		},
 		"b64lines": func(s string) []byte {
-			text := base64.StdEncoding.EncodeToString([]byte(s))
-			var out strings.Builder
-			for len(text) > 76 {
-				out.WriteString(text[:76] + "\n")
-				text = text[76:]
+			var out []byte
+			for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString([]byte(s))), 76) {
+				out = append(append(out, line...), '\n')
 			}
-			return []byte(out.String() + text + "\n")
+			return out
 		},
 	}
 }
@@ -116,18 +110,9 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 // 1.0.8. Go cannot compress bzip2.
 const bzipped = "QlpoOTFBWSZTWWd6mYoAAAXfgAAQSAUAgj5o/PC/5dzgIABoRNTRo0AAA2kaAGhTSbU9JoAAAGgGhQCuV8N8TtFChhNEwhYBMrUnJAXYHJ4DqSIgjQj5mMsc0aEB0sMYcjuAaUdWIRyzjZHXGSy92aKktA3vnhNhUEZEPxfKWAC8tNh+/xdyRThQkGd6mYo="
 
-func wide(s string, mark uint16, big bool) []byte {
-	units := utf16.Encode([]rune(s))
-	if mark != 0 {
-		units = append([]uint16{mark}, units...)
-	}
-	var out []byte
-	for _, u := range units {
-		if big {
-			out = append(out, byte(u>>8), byte(u))
-		} else {
-			out = append(out, byte(u), byte(u>>8))
-		}
+func wide(s string, order binary.AppendByteOrder, marks ...uint16) (out []byte) {
+	for _, u := range append(marks, utf16.Encode([]rune(s))...) {
+		out = order.AppendUint16(out, u)
 	}
 	return out
 }

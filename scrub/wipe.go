@@ -74,7 +74,7 @@ func diskPoints(h *host.Host) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	homes, err := rule.Homes(h)
+	homes, _, err := rule.Homes(h)
 	if err != nil {
 		return nil, err
 	}

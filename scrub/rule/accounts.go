@@ -12,10 +12,10 @@ import (
 
 // places are the patterns of a rule with "~/" replaced by the home folder of
 // every account. The homes come from passwd(5), not from a listing of /home:
-// service accounts have keys too.
-func places(h *host.Host, patterns []string) ([]place, error) {
-	var homes []string
-	var out []place
+// service accounts have keys too. In homes that are system folders, only hidden
+// files count: they are not the system's.
+func places(h *host.Host, patterns []string) (out []place, err error) {
+	var homes, systems []string
 	for _, p := range patterns {
 		rest, ok := strings.CutPrefix(p, "~/")
 		if !ok {
@@ -23,12 +23,15 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 			continue
 		}
 		if homes == nil {
-			var err error
-			if homes, err = Homes(h); err != nil {
+			if homes, systems, err = Homes(h); err != nil {
 				return nil, err
 			}
 		}
-		for _, home := range homes {
+		all := homes
+		if strings.HasPrefix(rest, ".") {
+			all = slices.Concat(homes, systems)
+		}
+		for _, home := range all {
 			// A disk that is mounted at or in a home has a person's data.
 			out = append(out, place{pattern: path.Join(QuoteGlob(home), rest), named: path.Dir(home)})
 		}
@@ -37,20 +40,20 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 }
 
 // Homes returns the existing home folders of passwd(5), each once, and always
-// /root. It leaves out folders of the system, such as /bin of the accounts bin
-// and sync, and homes behind links into such folders. A home on a foreign mount
-// is returned without a check.
-func Homes(h *host.Host) ([]string, error) {
+// /root. Homes that are folders of the system, such as /bin of the accounts bin
+// and sync, are apart, also those behind links. A home on a foreign mount is
+// returned without a check.
+func Homes(h *host.Host) (there, systems []string, err error) {
 	text, err := accountLines(h)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d := &Draft{Host: h}
-	var there []string
 	for _, home := range homesOf(text) {
 		real, err := h.Files.Real(home)
 		d.Failed(err)
 		if isSystemFolder(home) || isSystemFolder(real) {
+			systems = append(systems, real)
 			continue
 		}
 		foreign, err := h.Files.Foreign(home, path.Dir(home), true)
@@ -62,9 +65,9 @@ func Homes(h *host.Host) ([]string, error) {
 		}
 	}
 	if d.Err != nil {
-		return nil, fmt.Errorf("looking for home folders: %w", d.Err)
+		return nil, nil, fmt.Errorf("looking for home folders: %w", d.Err)
 	}
-	return there, nil
+	return there, systems, nil
 }
 
 // homesOf returns the home folders in the text of a passwd(5), and /root,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -113,13 +114,7 @@ func (d *Draft) Texts(names []string, do func(name string, text []byte)) {
 
 // OwnTexts is texts without links and special files.
 func (d *Draft) OwnTexts(names []string, do func(name string, text []byte)) {
-	for _, name := range names {
-		if d.IsFile(name) {
-			if text := d.Content(name); d.Err == nil {
-				do(name, text)
-			}
-		}
-	}
+	d.Texts(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !d.IsFile(name) }), do)
 }
 
 // Stat is what a path leads to; nil if it leads nowhere.
@@ -163,7 +158,7 @@ func (d *Draft) Tops() (tops []string) {
 	for _, p := range d.Paths {
 		switch top, _, deep := strings.Cut(p, "/**"); {
 		case deep && top == "~":
-			homes, err := Homes(d.Host)
+			homes, _, err := Homes(d.Host)
 			d.Failed(err)
 			tops = append(tops, homes...)
 		case deep:

@@ -27,7 +27,8 @@ func homesWithoutAccount(d *rule.Draft) {
 		attr, err := d.Host.Files.Attributes(a.Home)
 		d.Failed(err)
 		// Programs have folders in /home, but no skeleton of a home.
-		if attr.UID >= 1000 || len(d.Glob(rule.QuoteGlob(a.Home)+"/.[a-z]*")) > 0 {
+		inReported := rule.About(d.Answer.Findings, path.Dir(a.Home))
+		if !inReported && (attr.UID >= 1000 || len(d.Glob(rule.QuoteGlob(a.Home)+"/.[a-z]*")) > 0) {
 			d.Find(a.Home, "home of an account that this machine does not know: move what the image needs, and "+
 				"remove the folder")
 		}

@@ -98,9 +98,10 @@ func strangerHomes(d *rule.Draft, accounts []rule.Account) []rule.Account {
 		return slices.ContainsFunc(accounts, func(a rule.Account) bool { return a.Home == name })
 	}
 	var strangers []rule.Account
-	for _, name := range d.Known("/home/*", "/home/*/*/.ssh") {
-		home := strings.TrimSuffix(name, "/.ssh")
-		if isHome(home) || path.Base(home) == "lost+found" || home != name && isHome(path.Dir(home)) {
+	inFolders := show.Each(d.Known("/home/*/*/.[a-z]*"), path.Dir)
+	for _, home := range append(d.Known("/home/*"), slices.Compact(inFolders)...) {
+		above := path.Dir(home)
+		if isHome(home) || path.Base(home) == "lost+found" || above != "/home" && isHome(above) {
 			continue
 		}
 		if st := d.Lstat(home); st != nil && st.IsDir() {
