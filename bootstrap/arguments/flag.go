@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -48,12 +49,7 @@ func flags() []flag {
 		{"--docker-config-json", "DOCKER_CONFIG_JSON", "no effect: Docker is not supported",
 			ignore("--docker-config-json")},
 		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "no effect: Docker is not supported",
-			func(a *Arguments, v string) error {
-				if v == "false" {
-					return nil
-				}
-				return ignore("--enable-docker-bridge")(a, v)
-			}},
+			ignore("--enable-docker-bridge")},
 		{"--enable-local-outpost", "ENABLE_LOCAL_OUTPOST", "true or false: join a local cluster on an Outpost",
 			setOutpost},
 		{"--ip-family", "IP_FAMILY", "ipv4 or ipv6", setFamily},
@@ -176,8 +172,10 @@ func setBool(to *bool, v string) error {
 }
 
 func ignore(name string) func(*Arguments, string) error {
-	return func(a *Arguments, _ string) error {
-		a.Warnings = append(a.Warnings, name+" has no effect: containerd is the only container runtime")
+	return func(a *Arguments, v string) error {
+		if v != "false" {
+			a.Warnings = append(a.Warnings, name+" has no effect: containerd is the only container runtime")
+		}
 		return nil
 	}
 }
@@ -204,11 +202,7 @@ func Usage(program string) string {
 	}
 	b.WriteString("\nEnvironment variables set the same values; flags override them:\n\n")
 	for _, f := range flags() {
-		means := f.name
-		if f.name == "" {
-			means = f.help
-		}
-		fmt.Fprintf(&b, "  %-26s %s\n", f.variable, means)
+		fmt.Fprintf(&b, "  %-26s %s\n", f.variable, cmp.Or(f.name, f.help))
 	}
 	return b.String()
 }

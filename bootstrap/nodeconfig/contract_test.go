@@ -52,7 +52,7 @@ func TestValuesWithoutQuotes(t *testing.T) {
 	assert.Equal(t, "2024-01-01", c.Spec.Cluster.Name)
 	assert.Equal(t, RAID0, c.Spec.Instance.LocalStorage.Strategy)
 	assert.Equal(t, map[string]string{"A": "1.2.3.4", "B": "12:30:45", "C": "nope"}, c.Spec.Instance.Environment["default"])
-	for given, want := range map[string]string{"Raid10": RAID10, "mount": Mount, "None": "", "raid5": "raid5"} {
+	for given, want := range map[string]string{"Raid10": RAID10, "mount": Mount, "None": "none", "raid5": "raid5"} {
 		assert.Equal(t, want, parse(t, []byte(head+"spec: {instance: {localStorage: {strategy: "+given+"}}}\n")).Spec.Instance.LocalStorage.Strategy)
 	}
 }

@@ -153,16 +153,13 @@ var withoutUs = map[string]string{
 		"before containerd and the kubelet start",
 }
 
-// strategy returns a strategy in the form of the constants, and "none" as an empty
-// text. Amazon's nodeadm ignores upper and lower case too.
+// strategy returns a strategy in the form of the constants. Amazon's nodeadm ignores
+// upper and lower case too.
 func strategy(text string) string {
-	for _, known := range []string{RAID0, RAID10, Mount} {
+	for _, known := range []string{RAID0, RAID10, Mount, NoDisks} {
 		if strings.EqualFold(text, known) {
 			return known
 		}
-	}
-	if strings.EqualFold(text, "none") {
-		return ""
 	}
 	return text
 }
@@ -335,6 +332,36 @@ func ReadTOML(text []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("the TOML nests more than %d deep", strictjson.MaxNesting)
 	}
 	return table, nil
+}
+
+// The names of containerd's CRI plugins in versions 2 and 3 of its configuration.
+const (
+	CRIv2     = "io.containerd.grpc.v1.cri"
+	ImagesV3  = "io.containerd.cri.v1.images"
+	RuntimeV3 = "io.containerd.cri.v1.runtime"
+)
+
+// ContainerdVersion returns the version of a containerd configuration, or 0 if the
+// settings fit every version. In version 3, CRIv2 has the settings of streams only.
+func ContainerdVersion(table map[string]any) (int64, error) {
+	plugins, _ := table["plugins"].(map[string]any)
+	cri, _ := plugins[CRIv2].(map[string]any)
+	old := false
+	for name := range cri {
+		old = old || name != "disable_tcp_service" && !strings.Contains(name, "stream")
+	}
+	version, _ := table["version"].(int64)
+	newer := plugins[ImagesV3] != nil || plugins[RuntimeV3] != nil || version > 2
+	switch {
+	case old && newer:
+		return 0, fmt.Errorf("containerd does not mix version 2 (settings of %s) and 3 (version = 3, %s, %s)", CRIv2,
+			ImagesV3, RuntimeV3)
+	case newer && version != 2:
+		version = max(version, 3)
+	case old:
+		version = 2
+	}
+	return version, nil
 }
 
 // nestsDeeper reports whether tables and lists are nested more than most levels deep.

@@ -142,11 +142,12 @@ type Network struct {
 	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
 }
 
-// The known values of LocalStorage.Strategy.
+// The known values of LocalStorage.Strategy. NoDisks overrides an earlier NodeConfig.
 const (
-	RAID0  = "RAID0"
-	RAID10 = "RAID10"
-	Mount  = "Mount"
+	RAID0   = "RAID0"
+	RAID10  = "RAID10"
+	Mount   = "Mount"
+	NoDisks = "none"
 )
 
 // The known values of LocalStorage.DisabledMounts.

@@ -99,6 +99,7 @@ func TestPartsMergeInOrder(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{"a": map[string]any{"x": int64(2), "y": int64(1)}, "b": map[string]any{"z": int64(3)}}, table)
 	assert.Equal(t, map[string]map[string]string{"default": {"A": "1", "B": "2"}, "kubelet": {"C": "3"}}, c.Spec.Instance.Environment)
+	assert.Equal(t, LocalStorage{Strategy: NoDisks}, c.Spec.Instance.LocalStorage, "no disks instead of RAID0")
 	assert.False(t, c.Spec.Feature(FastImagePull))
 }
 

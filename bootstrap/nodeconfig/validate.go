@@ -49,7 +49,11 @@ func (p *problems) add(path, format string, args ...any) {
 func (c *NodeConfig) Validate() error {
 	var p problems
 	p.cluster(c.Spec.Cluster)
-	if _, err := c.Spec.Containerd.Config.Table(); err != nil {
+	table, err := c.Spec.Containerd.Config.Table()
+	if err == nil {
+		_, err = ContainerdVersion(table)
+	}
+	if err != nil {
 		p.add("spec.containerd.config", "%v", err)
 	}
 	p.kubelet(c.Spec.Kubelet)
@@ -254,7 +258,7 @@ func (p *problems) kubelet(k Kubelet) {
 
 func (p *problems) localStorage(s LocalStorage) {
 	const at = "spec.instance.localStorage."
-	strategies := map[string]bool{RAID0: true, RAID10: true, Mount: true}
+	strategies := map[string]bool{RAID0: true, RAID10: true, Mount: true, NoDisks: true}
 	if s.Strategy != "" && !strategies[s.Strategy] {
 		p.add(at+"strategy", "unknown value %q; %s", s.Strategy,
 			show.Suggest(s.Strategy, slices.Sorted(maps.Keys(strategies))))

@@ -56,7 +56,7 @@ func (Disks) Phase() string { return "disks" }
 // Plan implements plan.Item. Done means that all disks are mounted, now and after a
 // reboot. A machine without an instance store is done.
 func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	if d.Strategy == "" {
+	if d.Strategy == "" || d.Strategy == nodeconfig.NoDisks {
 		return plan.Answer{}, nil
 	}
 	if h.HasCommand(program) {

@@ -86,6 +86,7 @@ func TestPlans(t *testing.T) {
 	}{
 		"no strategy":       {"", nodeconfig.LocalStorage{}, two, nil},
 		"no instance store": {"", nodeconfig.LocalStorage{Strategy: "RAID0"}, nil, nil},
+		"unused disks":      {"", nodeconfig.LocalStorage{Strategy: "none"}, two, nil},
 		"RAID0": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") +
 			binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"), nodeconfig.LocalStorage{Strategy: "RAID0"}, two, nil},

@@ -14,13 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// The names of containerd's plugins in each version of its configuration.
-const (
-	criV2    = "io.containerd.grpc.v1.cri"
-	imagesV3 = "io.containerd.cri.v1.images"
-	runV3    = "io.containerd.cri.v1.runtime"
-)
-
 const sandboxPlaceholder = "SANDBOX_IMAGE"
 
 // ContainerdImports matches the files that Amazon Linux 2's template imports.
@@ -56,12 +49,16 @@ func containerdConfig(n *node.Node) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spec.containerd.config: %w", err)
 	}
-	version, err := configVersion(n.Machine.Containerd, user)
-	if err != nil {
-		return nil, err
-	}
-	config := version2(n)
-	if version == 3 {
+	// The newest version that containerd supports, unless the user's part has an older one:
+	// containerd 2 supports both, but does not merge them (its docs/containerd-2.0.md).
+	config, old := version2(n), n.Machine.Containerd.Less(2, 0)
+	switch version, err := nodeconfig.ContainerdVersion(user); {
+	case err != nil:
+		return nil, fmt.Errorf("spec.containerd.config: %w", err)
+	case old && version > 2:
+		return nil, fmt.Errorf("spec.containerd.config has version %d, which containerd %s does not support; write "+
+			"the configuration in version 2, with plugins.%q", version, n.Machine.Containerd, nodeconfig.CRIv2)
+	case !old && version != 2:
 		config = version3(n)
 	}
 	if n.Form == node.BootstrapScript {
@@ -75,29 +72,6 @@ func containerdConfig(n *node.Node) ([]byte, error) {
 	}
 	text, err := toml.Marshal(map[string]any(nodeconfig.MergeDocuments(config, user)))
 	return append([]byte(Mark+"\n"), text...), err
-}
-
-// configVersion returns the newest configuration version that containerd supports,
-// unless the user's part has an older version. containerd 2 supports both versions
-// but does not merge them.
-// Source: github.com/containerd/containerd docs/containerd-2.0.md.
-func configVersion(v machine.Version, user map[string]any) (int, error) {
-	plugins, _ := user["plugins"].(map[string]any)
-	_, old := plugins[criV2]
-	_, images := plugins[imagesV3]
-	_, run := plugins[runV3]
-	switch asked := user["version"]; {
-	case v.Less(2, 0) && (images || run || asked == int64(3)):
-		return 0, fmt.Errorf("spec.containerd.config has version 3, which containerd %s does not support; write "+
-			"the configuration in version 2, with plugins.%q", v, criV2)
-	case old && (images || run):
-		return 0, fmt.Errorf("spec.containerd.config mixes the plugins of version 2 (%s) and 3 (%s, %s)", criV2,
-			imagesV3, runV3)
-	case v.Less(2, 0), old, asked == int64(2):
-		return 2, nil
-	default:
-		return 3, nil
-	}
 }
 
 // daemon returns the settings outside of plugins.
@@ -124,7 +98,7 @@ func version2(n *node.Node) nodeconfig.Document {
 	if n.Machine.Containerd.Less(1, 7) {
 		delete(cri, "enable_cdi") // new in 1.7
 	}
-	config["plugins"] = map[string]any{criV2: cri}
+	config["plugins"] = map[string]any{nodeconfig.CRIv2: cri}
 	return config
 }
 
@@ -143,8 +117,8 @@ func version3(n *node.Node) nodeconfig.Document {
 	downloads(n, images)
 	config := daemon(3)
 	config["plugins"] = map[string]any{
-		imagesV3: images,
-		runV3:    map[string]any{"enable_cdi": cdi(n), "containerd": runtimes(n), "cni": cni},
+		nodeconfig.ImagesV3:  images,
+		nodeconfig.RuntimeV3: map[string]any{"enable_cdi": cdi(n), "containerd": runtimes(n), "cni": cni},
 	}
 	return config
 }
