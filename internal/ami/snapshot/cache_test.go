@@ -5,6 +5,8 @@ package snapshot_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -14,10 +16,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -75,6 +79,67 @@ func TestADiskWithoutChecksumsIsDownloadedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, kept.Close(false))
 	require.Equal(t, 18, double.Count().Calls["GetSnapshotBlock"], "with its checksums, the disk is used again")
+}
+
+// A kept disk whose blocks changed is downloaded again, also with content where the snapshot has none.
+func TestAChangedDiskIsDownloadedAgain(t *testing.T) {
+	double, a := served(t)
+	d, r := stored(t, a, 6)
+	var said string
+	c := snapshot.Cache{Folder: t.TempDir(), Say: func(format string, values ...any) { said = fmt.Sprintf(format, values...) }}
+	for _, one := range []struct {
+		block   int64
+		content string
+		want    int
+	}{{0, "", 6}, {4, "other", 12}, {9, "other", 18}, {9, "\x00", 18}} {
+		kept, err := c.Get(t.Context(), a, r.Snapshot.ID)
+		require.NoError(t, err)
+		d.same(t, kept.Path)
+		f, err := os.OpenFile(kept.Path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte(one.content), one.block*snapshot.BlockSize)
+		require.NoError(t, errors.Join(err, f.Close(), kept.Close(true)))
+		said = ""
+		kept, err = c.Get(t.Context(), a, r.Snapshot.ID)
+		require.NoError(t, errors.Join(err, kept.Close(true)))
+		require.Equal(t, one.want, double.Count().Calls["GetSnapshotBlock"])
+		if one.content == "other" {
+			require.Contains(t, said, fmt.Sprintf(": the block %d does not match its checksum; ", one.block))
+		} else {
+			require.Empty(t, said)
+		}
+	}
+}
+
+// A download that stops says whether the next one goes on, and leaves nothing without a block.
+func TestADownloadThatStopsSaysWhatItLeaves(t *testing.T) {
+	double, a := served(t)
+	_, r := stored(t, a, 6)
+	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
+	c := snapshot.Cache{Folder: t.TempDir(), Say: t.Logf, Download: snapshot.Download{Connections: 1}}
+	_, err := c.Get(t.Context(), a, r.Snapshot.ID)
+	require.ErrorContains(t, err, "GetSnapshotBlock is missing")
+	require.NotContains(t, err.Error(), "the next run")
+	require.Empty(t, testkit.Names(t, c.Folder))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Download.Progress = func(snapshot.Progress) { cancel() }
+	_, err = c.Get(ctx, a, r.Snapshot.ID)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "; the next run reads the rest")
+}
+
+// A folder without room for the missing blocks is refused before the first one.
+func TestAFolderWithoutRoomIsRefused(t *testing.T) {
+	double, a := served(t)
+	_, r := stored(t, a, 6)
+	folder := t.TempDir()
+	require.NoError(t, unix.Mount("tmpfs", folder, "tmpfs", 0, "size=2m"))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(folder, 0)) })
+	_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, filepath.Join(folder, "disk"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "but 3.1 MB are still to be read")
+	require.Empty(t, double.Count().Calls["GetSnapshotBlock"])
 }
 
 // audit is the scenario of an audit, which reads the disk of a snapshot.
