@@ -107,6 +107,21 @@ func TestAnUploadStartsOverWhenItsSnapshotIsLost(t *testing.T) {
 	}
 }
 
+// The journal of an upload that started over has only the blocks of the new snapshot.
+func TestAnUploadThatStartedOverGoesOn(t *testing.T) {
+	i := interrupt(t, nil)
+	i.double.Delete(i.id)
+	ctx, cancel := context.WithCancel(t.Context())
+	again := i.upload
+	again.Keep, again.Progress = true, func(snapshot.Progress) { cancel() }
+	_, err := again.Run(ctx, i.aws, i.source("identity"))
+	require.ErrorIs(t, err, context.Canceled)
+	r, err := i.upload.Run(t.Context(), i.aws, i.source("identity"))
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Resumed)
+	require.Equal(t, i.disk.sums(), i.double.Blocks(r.Snapshot.ID))
+}
+
 // aged makes the journal older than the two minutes in which AWS may not find a new
 // snapshot.
 func (i *interrupted) aged() {
