@@ -107,6 +107,7 @@ func FuzzJournal(f *testing.F) {
 func FuzzSums(f *testing.F) {
 	sum := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	f.Add([]byte(sumsHead + " snap-1\n5 " + sum + "\n"))
+	f.Add([]byte(sumsHead + " snap-1\n5 " + sum + "\n5 " + sum + "\n"))
 	f.Add([]byte(sumsHead + " snap-2\n"))
 	f.Add([]byte(sumsHead + " snap-1\n" + strings.Repeat("x", 1<<17)))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -115,6 +116,7 @@ func FuzzSums(f *testing.F) {
 			require.Nil(t, sums)
 			return
 		}
+		require.Len(t, sums, strings.Count(strings.TrimSuffix(string(text), "\n"), "\n"), "a block for each line")
 		// The same sums, saved again, are read again.
 		path := filepath.Join(t.TempDir(), "sums")
 		require.NoError(t, sums.Save(path, "snap-1", "sha256:ab"))
