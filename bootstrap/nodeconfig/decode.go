@@ -344,24 +344,26 @@ const (
 // ContainerdVersion returns the version of a containerd configuration, or 0 if the
 // settings fit every version. In version 3, CRIv2 has the settings of streams only.
 func ContainerdVersion(table map[string]any) (int64, error) {
+	version, _ := table["version"].(int64)
+	if given := table["version"]; given != nil && version < 2 {
+		return 0, fmt.Errorf("version = %#v is not supported; write the configuration in version 2 or 3", given)
+	}
 	plugins, _ := table["plugins"].(map[string]any)
 	cri, _ := plugins[CRIv2].(map[string]any)
-	old := false
+	old, newer := version == 2, version > 2 || plugins[ImagesV3] != nil || plugins[RuntimeV3] != nil
 	for name := range cri {
 		old = old || name != "disable_tcp_service" && !strings.Contains(name, "stream")
 	}
-	version, _ := table["version"].(int64)
-	newer := plugins[ImagesV3] != nil || plugins[RuntimeV3] != nil || version > 2
 	switch {
 	case old && newer:
-		return 0, fmt.Errorf("containerd does not mix version 2 (settings of %s) and 3 (version = 3, %s, %s)", CRIv2,
-			ImagesV3, RuntimeV3)
-	case newer && version != 2:
-		version = max(version, 3)
+		return 0, fmt.Errorf("containerd does not mix version 2 (version = 2, settings of %s) and 3 (version = 3, %s, %s)",
+			CRIv2, ImagesV3, RuntimeV3)
+	case newer:
+		return max(version, 3), nil
 	case old:
-		version = 2
+		return 2, nil
 	}
-	return version, nil
+	return 0, nil
 }
 
 // nestsDeeper reports whether tables and lists are nested more than most levels deep.
