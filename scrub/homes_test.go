@@ -62,8 +62,9 @@ const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5
 func TestKeysOfEveryHomeAreRemoved(t *testing.T) {
 	h, root := tree(t, map[string]string{
 		"etc/passwd": "root:x:0:0:root:/root:/bin/bash\nshort:x:1001:1001::/data/short\n" +
-			"empty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\nsrv:x:990:990::/srv:/bin/bash\ntop:x:991:991::/:\n" +
-			"local:x:1005:1005::/usr/local/x\nlink:x:1006:1006::/home/tobin\n",
+			"empty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\n" +
+			"srv:x:990:990::/srv:/bin/bash\ntop:x:991:991::/:\nlocal:x:1005:1005::/usr/local/x\n" +
+			"link:x:1006:1006::/home/tobin\nsame:x:1007:1007::/usr/bin\n",
 		"usr/lib/passwd":                               "core:x:500:500::/var/home/core:/bin/bash\n",
 		"var/lib/extrausers/passwd":                    "snap:x:1004:1004::/data/snap:/bin/bash\n",
 		"home/empty/.ssh/authorized_keys":              "# no key\n",

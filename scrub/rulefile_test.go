@@ -151,28 +151,6 @@ func TestSelectionOfRules(t *testing.T) {
 	}
 }
 
-// A dry run without an audit asks no rule that only reports.
-func TestADryRunWithoutAnAuditReportsNothing(t *testing.T) {
-	items := selected(t, Spec{Audit: AuditOff}, ToPlan)
-	assert.NotContains(t, show.Each(items, plan.Item.Phase), string(Inspect))
-}
-
-// The checks of an audit have every rule once: as it ended, left out, or with nothing to find.
-func TestChecksHaveEveryRule(t *testing.T) {
-	asked := []plan.Check{{Item: "secrets-left", Outcome: plan.Found}, {Item: "machine-id", Outcome: plan.Passed}}
-	got := map[string]plan.Verdict{}
-	checks := Spec{Skip: []string{"kubelet-pki"}}.Checks(nil, asked)
-	for _, c := range checks {
-		got[c.Item] = c.Outcome
-	}
-	assert.Len(t, got, len(checks))
-	assert.Len(t, got, len(Table()))
-	for id, want := range map[string]plan.Verdict{"secrets-left": plan.Found, "machine-id": plan.Passed,
-		"kubelet-pki": plan.LeftOut, "kubelet-mounts": plan.NotApplicable} {
-		assert.Equal(t, want, got[id], id)
-	}
-}
-
 func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
 	t.Helper()
 	items, err := spec.Items(m, more)

@@ -59,7 +59,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		refuseLinuxCommands(cmd)
 	}
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		declare(cmd) // takes longer than all the rest of the start
+		declare(cmd) // reads tables that nothing else needs
 	}
 	cmd.SetArgs(args)
 	cmd.SetIn(in)

@@ -86,7 +86,8 @@ func TestAChangedDiskIsDownloadedAgain(t *testing.T) {
 	double, a := served(t)
 	d, r := stored(t, a, 6)
 	var said string
-	c := snapshot.Cache{Folder: t.TempDir(), Say: func(format string, values ...any) { said = fmt.Sprintf(format, values...) }}
+	say := func(format string, values ...any) { said = fmt.Sprintf(format, values...) }
+	c := snapshot.Cache{Folder: t.TempDir(), Say: say}
 	for _, one := range []struct {
 		block   int64
 		content string
