@@ -356,8 +356,8 @@ func ContainerdVersion(table map[string]any) (int64, error) {
 	}
 	switch {
 	case old && newer:
-		return 0, fmt.Errorf("containerd does not mix version 2 (version = 2, settings of %s) and 3 (version = 3, %s, %s)",
-			CRIv2, ImagesV3, RuntimeV3)
+		return 0, fmt.Errorf("containerd does not mix version 2 (version = 2, settings of %s) and 3 (version = 3, "+
+			"%s, %s)", CRIv2, ImagesV3, RuntimeV3)
 	case newer:
 		return max(version, 3), nil
 	case old:
