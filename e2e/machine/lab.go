@@ -15,8 +15,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
 // The lab's link. These addresses exist only in the lab's namespace, so every

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
@@ -63,6 +64,15 @@ func Output(t testing.TB, cmd *exec.Cmd) string {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%q: %s", cmd.Args, out)
 	return string(out)
+}
+
+// Released waits until no loop device has a file below the path. A program that looks at every
+// device can hold one for a moment, and mount would use it again, read-only and with old pages.
+func Released(t testing.TB, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return !strings.Contains(Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE"), path)
+	}, time.Minute, 10*time.Millisecond, path)
 }
 
 // LastLine returns the last line of an output.

@@ -174,8 +174,9 @@ func TestOtherModulesCanImportPublicPackages(t *testing.T) {
 	outside := t.TempDir()
 	write(t, filepath.Join(outside, "go.mod"), fmt.Sprintf("module example.com/outside\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", module, here))
 	write(t, filepath.Join(outside, "go.sum"), read(t, "go.sum"))
-	write(t, filepath.Join(outside, "main.go"), "package main\n\nimport (\n\t_ \""+strings.Join(public, "\"\n\t_ \"")+"\"\n)\n\nfunc main() {}\n")
-	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", os.DevNull, ".")
+	write(t, filepath.Join(outside, "outside.go"),
+		"package outside\n\nimport (\n\t_ \""+strings.Join(public, "\"\n\t_ \"")+"\"\n)\n")
+	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", ".")
 	build.Dir = outside
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOWORK=off")
 	testkit.Output(t, build)

@@ -3,9 +3,6 @@ package checks
 import (
 	"go/ast"
 	"go/token"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,76 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
-
-// shown is a file that the guide shows in full.
-var shown = regexp.MustCompile("(?ms)^`([^`\n]+)`:\n\n```text\n(.*?)^```$")
-
-// The test follows docs/porting.md literally, in a copy of the repository.
-func TestPortingGuideWorksLiterally(t *testing.T) {
-	guide := read(t, "docs/porting.md")
-	repository := copied(t)
-	git := func(args ...string) string { return testkit.In(t, repository, "git", args...) }
-	git("init", "--quiet")
-	git("add", "--all")
-
-	written := shown.FindAllStringSubmatch(guide, -1)
-	require.Len(t, written, 2, "the guide shows the value and its os-release")
-	for _, file := range written {
-		write(t, filepath.Join(repository, file[1]), file[2])
-	}
-	const table = "internal/version/lifecycle/versions.txt"
-	row := regexp.MustCompile("(?m)^examplelinux .*\n").FindString(guide)
-	require.NotEmpty(t, row, "the guide shows the row of the table of versions")
-	write(t, filepath.Join(repository, table), read(t, table)+row)
-	const list, entries = "distros/table.go", "	all := []Distro{\n"
-	entry := "		exampleLinux(),\n"
-	require.Contains(t, guide, "\n"+entry, "the guide shows the entry of the list")
-	write(t, filepath.Join(repository, list), strings.Replace(read(t, list), entries, entries+entry, 1))
-	var commands []string
-	for _, b := range fence.FindAllStringSubmatch(guide, -1) {
-		if b[1] == "sh" {
-			commands = append(commands, strings.TrimSpace(b[2]))
-		}
-	}
-	require.Equal(t, []string{"make generate", "make test"}, commands)
-	testkit.In(t, repository, "make", "generate")
-
-	names := func(list string) []string { return strings.Fields(list) }
-	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
-		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
-	assert.ElementsMatch(t, []string{table, list, "docs/reference/distributions.md", "docs/reference/rules.md"},
-		names(git("diff", "--name-only")), "what else changes is generated")
-	page := testkit.Content(t, filepath.Join(repository, "docs/reference/distributions.md"))
-	assert.Contains(t, page, "| [Example Linux](#examplelinux) | 7 | 7: 2030-05-31 | dnf | package, 2.1 | plan tested, not run |\n")
-
-	// The part of `make test` about distributions. This test would call itself
-	// forever, and the other tests need no second run.
-	git("add", "--all")
-	testkit.In(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
-	testkit.In(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
-	testkit.In(t, repository, "go", "test", "./internal/checks", "-run",
-		"TestOnlyPackageDistrosNamesDistributions|TestLinksHaveTargets")
-	assert.Empty(t, testkit.In(t, repository, "gofmt", "-l", "distros"))
-}
-
-// copied returns a copy of the repository's present files, including
-// uncommitted ones.
-func copied(t *testing.T) string {
-	t.Helper()
-	to := t.TempDir()
-	for name := range strings.SplitSeq(strings.TrimSuffix(run(t, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if os.IsNotExist(err) {
-			continue // removed, and not yet committed
-		}
-		require.NoError(t, err)
-		require.NoError(t, os.MkdirAll(filepath.Join(to, filepath.Dir(name)), 0o755))
-		write(t, filepath.Join(to, name), string(text))
-	}
-	return to
-}
 
 // A person who adds a package manager finds every place that must know it. pacman is
 // in all of them.

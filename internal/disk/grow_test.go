@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"encoding/binary"
 	"os"
 	"testing"
 
@@ -31,8 +32,13 @@ func TestGrow(t *testing.T) {
 			place, err := before.Grow(file, c.root, size)
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
-			_, after := laidOut(t, path)
+			image, after := laidOut(t, path)
 			require.Empty(t, after.Notes)
+			assert.Equal(t, int64(size), image.Size())
+			if after.Table == "gpt" {
+				protected := binary.LittleEndian.Uint32([]byte(testkit.Content(t, path))[446+12:])
+				assert.Equal(t, uint32(size/512-1), protected, "the protective MBR covers the disk")
+			}
 			for i, p := range before.Partitions {
 				if p.Number == c.root {
 					assert.Equal(t, place, after.Partitions[i].Range)
@@ -47,6 +53,19 @@ func TestGrow(t *testing.T) {
 			assert.Contains(t, said, "No errors detected.")
 		})
 	}
+}
+
+// A disk that grows by less than a sector keeps its backup table where it is.
+func TestGrowByAPartOfASector(t *testing.T) {
+	path := partitioned(t, 16, "label: gpt\nsize=8MiB\n")
+	_, before := laidOut(t, path)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = before.Grow(file, 1, 16*mib+100)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	_, after := laidOut(t, path)
+	assert.Empty(t, after.Notes)
 }
 
 func TestGrowRefuses(t *testing.T) {

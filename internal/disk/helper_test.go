@@ -28,7 +28,8 @@ func table[Row any](t *testing.T, name string) (rows map[string]Row) {
 	return rows
 }
 
-// sh runs a script in a mount namespace of its own. The folder has the files.
+// sh runs a script in a mount namespace of its own. The folder has the files. A loop
+// device that the script makes and gives back has gone when it returns.
 func sh(t *testing.T, folder, script string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-euc", script, "sh"}, args...)...)
@@ -37,6 +38,9 @@ func sh(t *testing.T, folder, script string, args ...string) string {
 		// mkfs.xfs makes file systems below 300 MB only for its own tests.
 		"TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1", "MKE2FS_SYNC=0")
 	out := testkit.Output(t, cmd)
+	if strings.Contains(script, "mount -o loop") || strings.Contains(script, "losetup -d") {
+		testkit.Released(t, folder)
+	}
 	return out
 }
 

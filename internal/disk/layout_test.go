@@ -1,7 +1,9 @@
 package disk
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,12 +98,13 @@ func TestMBR(t *testing.T) {
 1 : start=8192, size=20M, type=83, bootable
 2 : start=60000, size=60M, type=5
 5 : start=62048, size=10M, type=83
-6 : start=100000, size=5M, type=8e
+6 : start=100000, type=8e
 3 : start=190000, size=2M, type=82`)
 	inPartition(t, name, 5, `mke2fs -q -F -t ext4 part`)
 	_, l := laidOut(t, name)
 	assert.Equal(t, "mbr", l.Table)
-	assert.Equal(t, []string{"1 4+20 |empty", "3 92+2 swap|empty", "5 30+9 |ext4", "6 48+5 LVM|empty"}, summary(l))
+	assert.Equal(t, []string{"1 4+20 |empty", "3 92+2 swap|empty", "5 30+9 |ext4", "6 48+40 LVM|empty"}, summary(l),
+		"the last one ends where the extended partition ends")
 	assert.True(t, l.Used(0, 512))
 	assert.True(t, l.Used(4*mib-1, 1), "GRUB's core.img is somewhere before the first partition")
 	assert.True(t, l.Used(60000*512, 512), "the first boot record of the extended partition")
@@ -156,6 +159,14 @@ func TestBadTables(t *testing.T) {
 			"the primary GPT header at byte 512 is missing, but the backup at the end of the disk exists; repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"no header": {func(t *testing.T, name string) { put(t, name, 512, zeros(512)); put(t, name, 64*mib-512, zeros(512)) },
 			"the disk has a protective MBR, but the GPT header after it is missing; repair the table with gdisk (commands r, b, w), or build the disk again"},
+		"too many entries": {func(t *testing.T, name string) {
+			p := []byte(testkit.Content(t, name))[512:604]
+			binary.LittleEndian.PutUint32(p[80:], mostEntries/128+1)
+			clear(p[16:20])
+			binary.LittleEndian.PutUint32(p[16:], crc32.ChecksumIEEE(p))
+			put(t, name, 512, p)
+		}, "the primary GPT header at byte 512 is damaged: 8193 entries of 128 bytes; " +
+			"repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"overlap": {func(t *testing.T, name string) {
 			put(t, name, 446, []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0x83, 0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0})
 		}, "the partitions 1 and 2 overlap; build the disk again"},
@@ -204,6 +215,12 @@ func TestTablesWithNotes(t *testing.T) {
 	_, l = laidOut(t, name)
 	assert.Equal(t, []string{"the disk has a GPT without a protective MBR: Linux does not read this table; write one with gdisk (command w)"}, l.Notes)
 
+	// A partition may end with the disk.
+	name = partitioned(t, 64, "label: dos\n1 : start=2048")
+	_, l = laidOut(t, name)
+	assert.Empty(t, l.Notes)
+	assert.Equal(t, int64(64*mib), l.at(1).End())
+
 	// A disk that was enlarged has the backup in its middle.
 	name = partitioned(t, 64, "label: gpt\n1 : start=2048, size=10M")
 	require.NoError(t, os.Truncate(name, 100*mib))
@@ -227,6 +244,12 @@ func TestContents(t *testing.T) {
 			assert.Equal(t, isLinux(l.Partitions[0].Kind), err == nil)
 		})
 	}
+	// LVM reads labels in the first four sectors.
+	name := sparse(t, filepath.Join(t.TempDir(), "part"), 40*mib)
+	put(t, name, 4*512, []byte("LABELONE"))
+	put(t, name, 4*512+24, []byte("LVM2 001"))
+	_, l := laidOut(t, name)
+	assert.Empty(t, l.Partitions[0].Kind)
 }
 
 // TestRAIDMembers recognizes every version of md's metadata, also with a file

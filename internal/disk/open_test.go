@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -154,6 +155,35 @@ func TestHostileQcow2(t *testing.T) {
 	put(t, name, 36, []byte{0xff, 0xff, 0xff, 0xff})
 	_, err = Open(name)
 	assert.ErrorContains(t, err, "the qcow2 image is truncated or damaged: the L1 table ends at byte ")
+}
+
+// Older versions of qemu end the file with the disk's last byte, not with its last cluster.
+func TestTheLastClusterMayBeShort(t *testing.T) {
+	folder := t.TempDir()
+	name := filepath.Join(folder, "a.qcow2")
+	sh(t, folder, `qemu-img create -q -f qcow2 -o cluster_size=2M a.qcow2 5M
+qemu-io -f qcow2 -c "write -P 7 0 1" -c "write -P 7 4M 1M" a.qcow2; truncate -s 13M a.qcow2`)
+	d, err := Open(name)
+	require.NoError(t, err)
+	defer d.Close()
+	last := make([]byte, 1)
+	_, err = d.ReadAt(last, 5*mib-1)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{7}, last)
+	require.NoError(t, os.Truncate(name, 13*mib-1))
+	_, err = Open(name)
+	assert.ErrorContains(t, err, "a cluster ends at byte 14680064, but the file has 13631487 bytes")
+
+	// The last sector of a compressed cluster may be cut off, but no more.
+	sh(t, folder, `for i in 1 2 3; do head -c 40000 /dev/urandom; head -c 25536 /dev/zero; done > half.raw
+qemu-img convert -c -O qcow2 half.raw a.qcow2; truncate -s -1024 a.qcow2`)
+	_, err = Open(name)
+	require.ErrorContains(t, err, "a compressed cluster ends at byte ")
+	var end, length int64
+	_, after, _ := strings.Cut(err.Error(), "a compressed cluster ends at byte ")
+	_, err = fmt.Sscanf(after, "%d, but the file has %d bytes", &end, &length)
+	require.NoError(t, err)
+	assert.Greater(t, end, length)
 }
 
 // TestChangedFilesAreFound changes a file after it was opened.

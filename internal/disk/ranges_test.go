@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,7 +29,7 @@ func TestRanges(t *testing.T) {
 // TestLongListsStaySmall has more pieces than the lists keep. Free space may be
 // lost, and used space may grow, but never the reverse.
 func TestLongListsStaySmall(t *testing.T) {
-	free, data := &ranges{}, &extents{}
+	free, data, exact := &ranges{}, &extents{}, &ranges{}
 	const pieces = 3*mostRanges + 7
 	for i := range int64(pieces) {
 		length := int64(4096)
@@ -37,7 +38,9 @@ func TestLongListsStaySmall(t *testing.T) {
 		}
 		free.add(i<<16, length)
 		data.add(i<<16, length)
+		exact.add(i<<16, min(length, 8<<10))
 	}
+	assert.Equal(t, Range{0, 8 << 10}, exact.list[0], "the first pieces to go are shorter")
 	assert.Less(t, len(free.list), mostRanges+2)
 	assert.Less(t, len(data.list), mostRanges+2)
 	for i := int64(0); i < pieces; i += 1000 {
@@ -48,6 +51,17 @@ func TestLongListsStaySmall(t *testing.T) {
 		assert.LessOrEqual(t, r.Length, int64(20000))
 	}
 	assert.NotEmpty(t, free.list)
+}
+
+// failing is a disk with an error of its own.
+type failing struct{}
+
+func (failing) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+// TestErrorsOfTheDiskAreNamed has an error that is no truncation.
+func TestErrorsOfTheDiskAreNamed(t *testing.T) {
+	_, err := bytesAt(failing{}, 0, 1)
+	assert.ErrorIs(t, err, syscall.EIO)
 }
 
 // TestReadersInParallel reads a compressed image with four workers, as an upload

@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestXFSFreeSpaceIsFree copies only what is used into a disk of random bytes. The
-// result is the same file system.
-func TestXFSFreeSpaceIsFree(t *testing.T) {
+func TestXFSFreeSpaceIsFree(t *testing.T) { xfsCopied(t, "xfs") }
+
+// xfsCopied copies only what is used into a disk of random bytes. The result is the same
+// file system.
+func xfsCopied(t *testing.T, systems string) {
 	files := tree(t)
-	for name, args := range table[map[string]string](t, "systems.yaml")["xfs"] {
+	for name, args := range table[map[string]string](t, "systems.yaml")[systems] {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
@@ -64,5 +66,17 @@ func TestXFSGrown(t *testing.T) {
 	full(t, disk, 120*mib)
 	sh(t, folder, `mkfs.xfs -q -f -K -d size=40m "$1"; mkdir m; mount -o loop "$1" m; xfs_growfs m; umount m; rmdir m`, disk)
 	sh(t, folder, fill, disk, files)
+	xfsIsSame(t, folder, disk, files)
+}
+
+// TestXFSTreesWithLevels has more pieces of free space than a block of the tree lists.
+func TestXFSTreesWithLevels(t *testing.T) {
+	files, folder := tree(t), t.TempDir()
+	disk := filepath.Join(folder, "disk.raw")
+	full(t, disk, 80*mib)
+	sh(t, folder, `mkfs.xfs -q -f -K -b size=1024 -d agcount=1 "$1"; mkdir m; mount -o loop "$1" m
+i=0; while [ $i -lt 1000 ]; do echo $i > m/$i; i=$((i+1)); done; sync -f m; rm m/*[02468]; umount m`, disk)
+	levels := counts(t, sh(t, folder, `xfs_db -r -c "agf 0" -c "print bnolevel" "$1"`, disk), `bnolevel = (\d+)`)
+	require.Greater(t, levels, int64(1))
 	xfsIsSame(t, folder, disk, files)
 }

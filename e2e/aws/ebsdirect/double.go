@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
@@ -140,6 +141,26 @@ func (d *Double) Before(action string, happens func()) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.before[action] = happens
+}
+
+// Hold lets the first calls of an action pass, and holds those after them until release.
+// The channel held closes when the first of these has come.
+func (d *Double) Hold(action string, pass int32) (held <-chan struct{}, release func()) {
+	come, goOn := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	d.Before(action, func() {
+		n := calls.Add(1)
+		if n == pass+1 {
+			close(come)
+		}
+		if n > pass {
+			<-goOn
+		}
+	})
+	return come, sync.OnceFunc(func() {
+		d.Before(action, nil)
+		close(goOn)
+	})
 }
 
 // Count returns the calls so far.

@@ -71,7 +71,10 @@ const (
 
 // checkWords checks the fields with a closed set of values, and the texts.
 func (s Spec) checkWords(f *faults) {
-	f.check("ami_name", awsnames.ImageName(s.Name))
+	f.when(s.Name == "", "%s is missing; name the AMI, such as my-node-1", surface.Name("ami_name"))
+	if s.Name != "" {
+		f.check("ami_name", awsnames.ImageName(s.Name))
+	}
 	f.when(utf8.RuneCountInString(s.Description) > descriptionMost, "%s: the text has more than %d characters",
 		surface.Name("ami_description"), descriptionMost)
 	for _, one := range []struct {

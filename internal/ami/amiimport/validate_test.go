@@ -38,7 +38,8 @@ func TestFaultsOfASpec(t *testing.T) {
 			s.Audit, s.SkipRules, s.Partition, s.Node = "off", nil, 0, "no"
 		},
 
-		`--ami-name: "" is not a name of 3 to 128 letters, digits and ()[] ./-'@_`:                     func(s *amiimport.Spec) { s.Name = "" },
+		`--ami-name is missing; name the AMI, such as my-node-1`: func(s *amiimport.Spec) { s.Name = "" },
+
 		`--ami-name: "a*b" is not a name`:                                                              func(s *amiimport.Spec) { s.Name = "a*b" },
 		`--ami-description: the text has more than 255 characters`:                                     func(s *amiimport.Spec) { s.Description += "a" },
 		`--audit: "no" is not known; known: fail, warn, off`:                                           func(s *amiimport.Spec) { s.Audit = "no" },

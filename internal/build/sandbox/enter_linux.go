@@ -109,10 +109,12 @@ func mountAll(ownTmp bool) error {
 	}
 	for _, m := range mounts {
 		err := unix.Mount(m.source, m.folder, m.fsType, m.flags, m.options)
-		if errors.Is(err, fs.ErrNotExist) && m.fsType == "" { // depends on the kernel
-			continue
-		}
-		if err != nil {
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case missing && m.fsType == "": // depends on the kernel
+		case missing:
+			return fmt.Errorf("the root has no folder %s; name the root of a whole system, or make the folder",
+				m.folder)
+		case err != nil:
 			return fmt.Errorf("mounting %s in the root: %w", m.folder, err)
 		}
 	}

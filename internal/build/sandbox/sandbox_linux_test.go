@@ -121,6 +121,13 @@ deny sysfs sh -c ': >>/sys/kernel/profiling'
 	assert.Equal(t, host, now)
 }
 
+func TestARootWithoutProcIsRefused(t *testing.T) {
+	root := makeRoot(t)
+	require.NoError(t, os.Remove(filepath.Join(root, "proc")))
+	assert.Equal(t, "preparing the sandbox in "+root+": the root has no folder /proc; name the root of a whole "+
+		"system, or make the folder\n", run(t.Context(), t, root, ""))
+}
+
 func TestASandboxEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	root := makeRoot(t)

@@ -68,6 +68,7 @@ func TestAWorkWritesAndGrows(t *testing.T) {
 		assert.Greater(t, size, int64(500<<20), kind)
 
 		require.NoError(t, file.Close())
+		testkit.Released(t, path)
 
 		i, layout, roots := laidOut(t, path)
 		assert.False(t, layout.Partitions[0].Dirty, kind)
@@ -87,7 +88,7 @@ func TestAWorkWritesAndGrows(t *testing.T) {
 		_, err = diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given, Input: "fails", Progress: t.Output()}.Run(t.Context(), &size)
 		require.ErrorContains(t, err, "the work failed")
 		require.NoError(t, file.Close())
-		released(t, path)
+		testkit.Released(t, path)
 	}
 }
 
@@ -141,13 +142,6 @@ func loops(t *testing.T) string {
 	return testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
 }
 
-// released waits until no loop device has a file: a program that looks at every device, such
-// as pvcreate, can hold one for a moment.
-func released(t *testing.T, path string) {
-	t.Helper()
-	assert.Eventually(t, func() bool { return !strings.Contains(loops(t), path) }, time.Minute, 10*time.Millisecond, path)
-}
-
 func TestTheRootPartitionIsAudited(t *testing.T) {
 	joined := map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
@@ -172,7 +166,7 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 				}
 				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
 				require.True(t, before == testkit.Content(t, path), "the audit must not write")
-				released(t, path)
+				testkit.Released(t, path)
 			})
 		}
 	}

@@ -46,6 +46,8 @@ type part struct {
 const (
 	ext4 = `mke2fs -q -F -t ext4 -d "$2" "$1"`
 	xfs  = `mkfs.xfs -q "$1"; mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`
+	// btrfs ends with a mounted file system.
+	btrfs = `mkfs.btrfs -q "$1"; mount -o loop "$1" /mnt; `
 )
 
 // withParts makes a raw disk with these partitions of 64 MiB, or what mkfs.xfs needs.
@@ -125,68 +127,17 @@ func TestWhatLiesOnOtherPartitionsIsAudited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, format := range []string{"raw", "qcow2"} {
-				path := withParts(t, "gpt", parts...)
-				if format == "qcow2" {
-					testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
-					path += ".qcow2"
-				}
-				r, err := audit(t, path)
-				require.NoError(t, err)
-				assert.Equal(t, plan.Findings, r.Result, r.Error)
-				assert.Contains(t, found(r), "kubelet-pki")
-				assert.Empty(t, r.Warnings)
-				released(t, path)
+			path := withParts(t, "gpt", parts...)
+			if name == "UUID" { // "quoted UUID" has the same disk, raw
+				testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+				path += ".qcow2"
 			}
-		})
-	}
-}
-
-const (
-	btrfs = `mkfs.btrfs -q "$1"; mount -o loop "$1" /mnt; `
-	fill  = `cp -a "$2/." /mnt/@; umount /mnt`
-)
-
-// TestOtherLayoutsAreAudited has layouts that are no GPT with one file system in each
-// partition, and journals that are not in place yet.
-func TestOtherLayoutsAreAudited(t *testing.T) {
-	kubelet := map[string]string{"lib/kubelet/pki/kubelet-client-current.pem": "certificate"}
-	inVar := map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"}
-	const crash = `mkfs.KIND -q "$1"; mount -o loop "$1" /mnt; cp -a "$2/." /mnt; sync; mkdir -p /mnt/var/lib/kubelet/pki
-echo certificate > /mnt/var/lib/kubelet/pki/kubelet-client-current.pem; FSYNC; cp "$1" "$1.copy"; umount /mnt; mv "$1.copy" "$1"`
-	dirty := func(kind, fsync string) string {
-		return strings.NewReplacer("KIND", kind, "FSYNC", fsync).Replace(crash)
-	}
-	const one = `sync /mnt/var/lib/kubelet/pki/kubelet-client-current.pem`
-	for name, c := range map[string]struct {
-		label string
-		parts []part
-	}{
-		"MBR, PARTUUID": {"dos", []part{{"83", ext4, root(map[string]string{"etc/fstab": "PARTUUID=12345678-02 /var ext4\n"})}, {"83", ext4, kubelet}}},
-		"MBR, /dev/vda": {"dos", []part{{"83", ext4, root(map[string]string{"etc/fstab": "/dev/vda2 /var ext4\n"})}, {"83", ext4, kubelet}}},
-		"SUSE": {"gpt", []part{{typeLinux, btrfs + `btrfs -q subvolume create /mnt/@; btrfs -q subvolume create /mnt/@/var; btrfs -q subvolume create /mnt/@/snap
-btrfs subvolume set-default /mnt/@/snap; cp -a "$2/var/." /mnt/@/var; rm -r "$2/var"; mkdir "$2/var"; cp -a "$2/." /mnt/@/snap; umount /mnt`,
-			root(map[string]string{"etc/fstab": "LABEL=x / btrfs defaults\n/dev/vda1 /var btrfs subvol=/@/var 0 0\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "x"})}}},
-		"Fedora": {"gpt", []part{{typeLinux, btrfs + `btrfs -q subvolume create /mnt/root; btrfs -q subvolume create /mnt/var; cp -a "$2/var/." /mnt/var; rm -r "$2/var"; mkdir "$2/var"
-cp -a "$2/." /mnt/root; umount /mnt`,
-			root(map[string]string{"etc/fstab": "/dev/vda1 / btrfs subvol=root\n/dev/vda1 /var btrfs compress=zstd:1,subvol=var 0 0\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "x"})}}},
-		"Ubuntu on btrfs":    {"gpt", []part{{typeLinux, btrfs + `btrfs -q subvolume create /mnt/@; ` + fill, root(inVar)}}},
-		"ext4, dirty":        {"gpt", []part{{typeRoot, dirty("ext4", one), root(nil)}}},
-		"xfs, dirty":         {"gpt", []part{{typeRoot, dirty("xfs", one), root(nil)}}},
-		"btrfs, dirty":       {"gpt", []part{{typeRoot, dirty("btrfs", one), root(nil)}}},
-		"ext3, after a sync": {"gpt", []part{{typeRoot, dirty("ext3", "sync"), root(nil)}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := withParts(t, c.label, c.parts...)
-			before := testkit.Run(t, "sha256sum", path)
 			r, err := audit(t, path)
 			require.NoError(t, err)
 			assert.Equal(t, plan.Findings, r.Result, r.Error)
 			assert.Contains(t, found(r), "kubelet-pki")
 			assert.Empty(t, r.Warnings)
-			assert.Equal(t, before, testkit.Run(t, "sha256sum", path), "the audit must not write")
-			released(t, path)
+			testkit.Released(t, path)
 		})
 	}
 }
@@ -234,7 +185,7 @@ func TestWhatIsNotAuditedIsSaid(t *testing.T) {
 				assert.True(t, strings.HasPrefix(r.Error, c.unchecked), r.Error)
 			}
 			assert.Equal(t, c.note, strings.Join(r.Warnings, "\n"))
-			released(t, path)
+			testkit.Released(t, path)
 		})
 	}
 }

@@ -88,7 +88,7 @@ func TestLogicalVolumesAreAudited(t *testing.T) {
 				assert.Equal(t, c.found, found(r))
 				assert.True(t, strings.HasPrefix(r.Error, c.unchecked), r.Error)
 				assert.Equal(t, before, testkit.Run(t, "sha256sum", path), "the audit must not write")
-				released(t, path)
+				testkit.Released(t, path)
 			})
 		}
 	}

@@ -89,6 +89,7 @@ func TestASummaryQuotesWhatIsForeign(t *testing.T) {
 	assert.Contains(t, string(text), "\n## ` audit `: findings\n")
 	assert.Contains(t, string(text), "\n## Nodes\n\n- ` i-1 `: `` ` <b>@someone</b> \\n# head ``\n")
 	assert.NotContains(t, string(text), "removed")
+	assert.NotContains(t, string(text), "\n\n\n")
 	assert.Contains(t, string(text), "\n### To resolve\n\n- ` machine-id `: `` ` <b>@someone</b> \\n# head ``: ` remove it `\n\n### Exceptions\n\n- ` logs `: ` kept `\n")
 	assert.NotContains(t, regexp.MustCompile("(?s)(`+) .*? (`+)").ReplaceAllString(string(text), ""), "<b>")
 }

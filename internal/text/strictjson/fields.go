@@ -1,7 +1,9 @@
 package strictjson
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -85,4 +87,14 @@ func Free(n *yaml.Node, fail func(line int, path, text string)) map[string]any {
 	d := Decoder{Left: &left, Fail: fail}
 	object, _ := d.free(n, "").(map[string]any)
 	return object
+}
+
+// Ours reads a table of this program. The fields have their names in YAML, which without a
+// tag are those of Go in lower case. Other fields are a mistake of this program.
+func Ours(file string, text []byte, to any) {
+	known := yaml.NewDecoder(bytes.NewReader(text))
+	known.KnownFields(true)
+	if err := known.Decode(to); err != nil {
+		panic(fmt.Errorf("reading %s: %w", file, err))
+	}
 }
