@@ -59,7 +59,7 @@ func Mounted(root string) (*Host, error) {
 	}
 	st, err := os.Stat(abs)
 	if err != nil {
-		return nil, fmt.Errorf("opening the root: %w", err)
+		return nil, fmt.Errorf("opening the root: %w; mount the image first and name the mount point", err)
 	}
 	if !st.IsDir() {
 		return nil, fmt.Errorf("opening the root %s: not a directory; mount the image first and name the mount point",

@@ -27,10 +27,15 @@ func (i *info) IsDir() bool        { return i.Mode().IsDir() }
 func (i *info) ModTime() time.Time { return time.Unix(i.st.Mtim.Sec, i.st.Mtim.Nsec) }
 func (i *info) Sys() any           { return &i.st }
 
-// length is the number of bytes of a regular file. Links and folders count as 0.
+// length is the number of bytes of a regular file, and of one with holes what it takes on the
+// disk: an empty lastlog can be 292 GB long. Links and folders count as 0.
 func (i *info) length() int64 {
 	if i.st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return 0
+	}
+	// Some file systems give small files no blocks.
+	if taken := i.st.Blocks * 512; taken < i.st.Size && i.st.Size > 1<<20 {
+		return taken
 	}
 	return i.st.Size
 }

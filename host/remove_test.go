@@ -36,12 +36,15 @@ func TestRemoveTreeCountsAndRemoves(t *testing.T) {
 	i.put(t, "var/lib/x/new\nline \xff", "1")
 	i.link(t, filepath.Join(i.outside, "tree-evil"), "var/lib/x/out")
 
+	i.put(t, "var/lib/x/holes", "")
+	require.NoError(t, os.Truncate(filepath.Join(i.root, "var/lib/x/holes"), 1<<30))
+
 	m, err := i.Files.Measure("/var/lib/x", false)
 	require.NoError(t, err)
 	gone, err := i.Files.RemoveTree("/var/lib/x")
 	require.NoError(t, err)
-	assert.Equal(t, int64(7), gone.Entries)
-	assert.Equal(t, int64(9), m.Bytes, "the lengths of the files, not what they take on the disk")
+	assert.Equal(t, int64(8), gone.Entries)
+	assert.Equal(t, int64(9), m.Bytes, "the lengths of the files, not what they take on the disk, but no holes")
 	assert.Equal(t, m, gone)
 	assert.NoDirExists(t, filepath.Join(i.root, "var/lib/x"))
 	assert.DirExists(t, filepath.Join(i.root, "var/lib"))

@@ -21,8 +21,9 @@ const (
 	// deepest is how many directories may be open above one another. Deeper
 	// directories are moved up first. A process may have as few as 1024 files open.
 	deepest = 64
-	// rescans is how often a directory is read again because another process keeps
-	// adding files.
+	// readAtOnce is how many names of a directory are read at once.
+	readAtOnce = 1024
+	// rescans is how often a directory is read again while another process adds files.
 	rescans = 50
 	// namedFailures is how many failures are listed by name.
 	namedFailures = 20
@@ -130,7 +131,7 @@ func (s *sweeper) empty(f *os.File, depth int) bool {
 	}
 	var below sync.WaitGroup
 	for more := true; more; {
-		names, err := f.Readdirnames(1024)
+		names, err := f.Readdirnames(readAtOnce)
 		var gone Removal
 		for _, name := range names {
 			if f == s.top && strings.HasPrefix(name, s.deep) {
@@ -162,7 +163,7 @@ func (s *sweeper) empty(f *os.File, depth int) bool {
 			}
 		}
 		s.count(gone)
-		more = err == nil
+		more = len(names) == readAtOnce // fewer names are the last
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) {
 			keep(s.fail(f.Name(), errors.Unwrap(err)))
 		}
@@ -183,8 +184,7 @@ func (s *sweeper) count(removed Removal) {
 	s.mu.Unlock()
 }
 
-// fail keeps a failure and returns false. Failures after the first twenty are only
-// counted.
+// fail keeps a failure, or only notes that there are more than twenty. It returns false.
 func (s *sweeper) fail(path string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ type Attributes struct {
 type Removal struct {
 	// Entries is the number of files, links and directories.
 	Entries int64 `json:"entries"`
-	// Bytes is the length of the regular files, not the space that they take on the disk.
+	// Bytes is the length of the regular files; of one with holes, what it takes on the disk.
 	Bytes int64 `json:"bytes"`
 }
 
