@@ -68,7 +68,7 @@ func (b *boot) keepSign(place func() string, line string) {
 	if strings.Contains(line, "NodeNotReady") { // it was ready before
 		b.joined = slices.DeleteFunc(b.joined, func(s sign) bool { return s.kind == e })
 	} else if e != nil && !slices.ContainsFunc(b.joined, func(s sign) bool { return s.kind == e }) {
-		b.joined = append(b.joined, sign{e, place() + shorten(line, e.FindStringIndex(line)[0])})
+		b.joined = append(b.joined, sign{e, place() + shorten(line, e.re().FindStringIndex(line)[0])})
 		b.first = nil // the node joined in spite of it
 	}
 }

@@ -77,7 +77,7 @@ func (s *Search) across(before string, l seen) *template {
 				if c.rule <= done || !s.isEvidence(c, whole) {
 					continue
 				}
-				if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
+				if found := c.re().FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
 					done, t.known = c.rule, t.known || !s.rules[c.rule].Otherwise
 					t.hits = append(t.hits, hit{rule: c.rule, at: found[0], space: space})
 				}

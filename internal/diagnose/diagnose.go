@@ -137,7 +137,7 @@ func (f Finding) commands() (list []string) {
 }
 
 // demanded matches the kernel settings that a program names, with their values.
-var demanded = once(`nvalid kernel flag: ([a-z0-9_/.]+), expected value: (\d+)|` +
+var demanded = once(`nvalid kernel [a-z: ]+ ([a-z0-9_/.]+)(?:,|=\d+ -) expected (?:value: )?(\d+)|` +
 	`/proc/sys/([a-z0-9_/.]+) contents are not set to (\d+)`)
 
 // settings are the kernel settings that the evidence demands, as sysctl takes them.

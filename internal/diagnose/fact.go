@@ -66,7 +66,7 @@ func (s said) fact() Fact {
 		if e == nil {
 			continue
 		}
-		m := e.FindStringSubmatch(text)
+		m := e.re().FindStringSubmatch(text)
 		f.Target = one.Kind
 		for _, value := range m[1:] {
 			if value != "" {

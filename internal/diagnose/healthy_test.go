@@ -34,12 +34,20 @@ func TestTheOwnerOfTheNetworkIsNamed(t *testing.T) {
 		`plugin type="aws-cni" failed (add): add cmd: failed to assign`:                                   "k8s-app=aws-node",
 		`lookup api.example.com on 169.254.20.10:53: read udp 10.0.0.1:1->169.254.20.10:53: i/o timeout`:  "node-local-dns",
 		`lookup api.example.com on 10.0.0.2:53: no such host`:                                             "enable-dns-support",
+
+		`main.go:229] Failed to create SubnetManager: error retrieving pod spec for 'a/b': Unauthorized`: "app=flannel",
 	} {
 		got := searched(t, "journal\n"+line+"\n").Findings
 		if assert.NotEmpty(t, got, line) {
 			assert.Contains(t, strings.Join(got[0].Rule.Commands, "\n"), owner)
 		}
 	}
+}
+
+// Without a snapshotter containerd loads no cri plugin.
+func TestAMissingSnapshotterComesBeforeTheMissingPlugin(t *testing.T) {
+	r := report(t, "unknown service runtime.v1alpha2.RuntimeService", `failed to find snapshotter "overlayfs"`)
+	assert.Equal(t, []string{"file-system", "cri-plugin"}, []string{r.Findings[0].Rule.ID, r.Findings[1].Rule.ID})
 }
 
 // The innermost error is at the end of a line, which a cut keeps.

@@ -13,9 +13,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	utf16 "golang.org/x/text/encoding/unicode"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	utf16 "golang.org/x/text/encoding/unicode"
 )
 
 // File searches a file that a person named: a text, an archive, a compressed file

@@ -29,7 +29,8 @@ var patterns = sync.OnceValue(func() (all []pattern) {
 // Journals have millions of lines, and hardly any contains one of the texts.
 // Searching for the texts costs a small part of what the expressions cost.
 type expression struct {
-	*regexp.Regexp
+	// re is compiled when the first line has the texts: String takes longer than all else.
+	re       func() *regexp.Regexp
 	literals []string
 	// others are more such lists: a match contains a text of each.
 	others [][]string
@@ -45,7 +46,7 @@ func (e *expression) MatchString(line string) bool {
 			return false
 		}
 	}
-	return e.Regexp.MatchString(line)
+	return e.re().MatchString(line)
 }
 
 func hasOne(line string, texts []string) bool {
@@ -71,7 +72,8 @@ func compile(texts ...string) expressions {
 			alternatives = tree.Sub
 		}
 		for _, one := range alternatives {
-			e := expression{Regexp: regexp.MustCompile(one.String()), literals: required(one)}
+			e := expression{literals: required(one)}
+			e.re = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(one.String()) })
 			if one.Op == syntax.OpConcat {
 				for _, part := range one.Sub {
 					if texts := required(part); shortest(texts) > 1 && !slices.Equal(texts, e.literals) {

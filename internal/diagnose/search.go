@@ -285,7 +285,7 @@ var (
 	// write it in brackets, and from Kubernetes events.
 	level = once(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
 		`WARNING|ERROR|CRITICAL)\]|\[(WARN)ING [A-Z]|\] (WARN)ING: |\d\d:\d\d:\d\d[.,]\d+Z?\s+` +
-		`(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
+		`(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]|\b(FATA|ERRO|WARN|INFO|DEBU)\[\d`)
 	errorWords = once(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
 		`timed out|timeout|cannot|can't|couldn't|unable to|no such|not registered)\b|NodeNotReady`)
 	// varying matches the parts that differ between lines of one kind.
@@ -300,8 +300,9 @@ var (
 // badLevels are the levels of errors, of cloud-init's modules that failed, and of events.
 // Lines with one of warnings may say why something fails.
 var (
-	badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING", "Warning"}
-	warnings  = []string{"W", "warning", "warn", "WARN"}
+	badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING", "Warning",
+		"FATA", "ERRO"}
+	warnings = []string{"W", "warning", "warn", "WARN"}
 )
 
 // klogError says whether a line, or what follows its syslog prefix, has the form of

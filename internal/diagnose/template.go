@@ -92,7 +92,7 @@ func (s *Search) newTemplate(line, unit string) *template {
 		case c.rule > t.done && s.isEvidence(c, line) && !stranger &&
 			!(s.rules[c.rule].Otherwise && (t.aside || !t.bad && t.calm)):
 			t.done, t.known = c.rule, t.known || !s.rules[c.rule].Otherwise
-			t.hits = append(t.hits, hit{rule: c.rule, at: c.FindStringIndex(line)[0]})
+			t.hits = append(t.hits, hit{rule: c.rule, at: c.re().FindStringIndex(line)[0]})
 		}
 	}
 	if !t.known && t.class != "" {
