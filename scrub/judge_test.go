@@ -5,12 +5,15 @@ package scrub
 import (
 	"cmp"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -153,6 +156,17 @@ func TestKeptFilesStay(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An emptied file stays, so only its bytes count. A hole takes none.
+func TestEmptiedFilesCountTheirBytes(t *testing.T) {
+	h, root := surrounded(t, map[string]string{"opt/ours/a": "12345", "opt/ours/holes": "x"})
+	require.NoError(t, os.Truncate(filepath.Join(root, "opt/ours/holes"), 1<<30))
+	done := apply(t, h, ours(Rule{Paths: []string{"/opt/ours/*"}}, plan.Empty))
+	require.Len(t, done[0].Actions, 2)
+	assert.Equal(t, host.Removal{Bytes: 5}, done[0].Actions[0].Removal)
+	assert.Zero(t, done[0].Actions[1].Entries)
+	assert.Less(t, done[0].Actions[1].Bytes, int64(1<<20))
 }
 
 // Kept paths may name a moved folder by its link or by its target. In homes they

@@ -57,7 +57,7 @@ func readCommands(ctx context.Context, root string) ([]command, error) {
 	}
 	defer os.RemoveAll(folder)
 	program := filepath.Join(folder, "eksnode")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/eksnode")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", program, "./cmd/eksnode")
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the command: %w\n%s", err, output)

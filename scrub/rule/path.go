@@ -58,7 +58,11 @@ func planEmpty(h *host.Host, name string, st fs.FileInfo, why string) (plan.Answ
 		a.Count = func() (host.Removal, error) { return h.Files.Measure(name, true) }
 		a.Take = func(context.Context) (host.Removal, error) { return h.Files.RemoveContents(name) }
 	case st.Mode().IsRegular() && st.Size() > 0:
-		content := host.Removal{Bytes: st.Size()}
+		content, err := h.Files.Measure(name, false)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		content.Entries = 0 // the file stays
 		a.Count = func() (host.Removal, error) { return content, nil }
 		a.Take = func(context.Context) (host.Removal, error) {
 			if err := h.Files.Truncate(name); err != nil {

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func TestGlob(t *testing.T) {
