@@ -54,7 +54,7 @@ func TestUnknownDistributionsAreRefused(t *testing.T) {
 			before := tree(t, root)
 			spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
 			r, err := eksnode.Provision(t.Context(), h, spec, eksnode.Options{DryRun: true})
-			require.EqualError(t, err, want)
+			require.EqualError(t, err, want, "of a distribution that is added, remove the text from unknown.yaml")
 			assert.Equal(t, plan.Failure, r.Result)
 			_, err = eksnode.Scrub(t.Context(), h, scrub.Spec{}, eksnode.Options{})
 			require.EqualError(t, err, want)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,6 +68,31 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	run(t, h, "dpkg-deb", "--root-owner-group", "--build", tree, filepath.Join(aptRepository, file))
 	data := testkit.Content(t, filepath.Join(aptRepository, file))
 	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256([]byte(data)))
+}
+
+// signer is a GnuPG key pair in a separate home folder.
+type signer struct{ name, home, public string }
+
+func newSigner(t *testing.T, h *host.Host, name string) signer {
+	t.Helper()
+	s := signer{name: name, home: "/srv/gnupg-" + name}
+	s.public = s.home + "/public.asc"
+	require.NoError(t, os.MkdirAll(s.home, 0o700))
+	withoutAgent(t, s.home)
+	run(t, h, "gpg", "--homedir", s.home, "--batch", "--pinentry-mode", "loopback", "--passphrase", "",
+		"--quick-generate-key", name, "rsa2048", "sign", "never")
+	run(t, h, "gpg", "--homedir", s.home, "--batch", "--armor", "--output", s.public, "--export", name)
+	return s
+}
+
+// withoutAgent stops GnuPG's agent at the test's end. Otherwise the agent would
+// outlive the copy of the machine.
+func withoutAgent(t *testing.T, home string) {
+	t.Helper()
+	t.Cleanup(func() {
+		out, err := exec.Command("gpgconf", "--homedir", home, "--kill", "gpg-agent").CombinedOutput()
+		assert.NoError(t, err, "%s", out)
+	})
 }
 
 func (s signer) signApt(t *testing.T, h *host.Host) {

@@ -93,6 +93,10 @@ func match(release Release) (Distro, error) {
 
 func unknown(release Release) error {
 	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
+	if strings.HasPrefix(release.PlatformID, "platform:el") {
+		return surface.Errorf("%s; its PLATFORM_ID is that of a release of RHEL: if the machine behaves like it, "+
+			"set %s", msg, byName.Is("rhel"))
+	}
 	if like := alike(release); len(like) > 0 {
 		return surface.Errorf("%s; its ID_LIKE names %s: if the machine behaves like it, set %s", msg,
 			strings.Join(like, " and "), byName.Is(like[0]))

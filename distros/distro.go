@@ -1,6 +1,6 @@
 // Package distros describes the distributions that can become nodes: one value
-// in one file each. A new distribution needs that file, its os-release fixture
-// and its golden plan. No other package names a distribution.
+// in one file each. docs/porting.md says what else a new distribution needs. No
+// other package names a distribution.
 package distros
 
 import (

@@ -96,9 +96,9 @@ func rpmKernels(offered ...string) Kernels {
 	return Kernels{
 		Offered: offered,
 		Choice: `kernel([0-9.]+|-(core|default|default-base|rt|rt-core|azure|64k|64k-core|` +
-			`lt|ml|lts|longterm|longterm-core))?`,
+			`lt|ml|lts|longterm|longterm-core|uek|uek-core|uek64k))?`,
 		Installed: []string{"rpm", "--query", "--all", "--queryformat=" + form, "kernel*"},
-		Form: `(?m)^(kernel(?:[0-9.]+)?(?:-(?:default|default-base|rt|azure|64k|lt|ml|lts|longterm))?` +
+		Form: `(?m)^(kernel(?:[0-9.]+)?(?:-(?:default|default-base|rt|azure|64k|lt|ml|lts|longterm|uek|uek64k))?` +
 			`(?:-core|-modules(?:-core|-extra)?)?-[0-9][^-\n]*-[^-\n]+)$`,
 		Kept: []string{"sh", "-c",
 			`rpm --query --queryformat='%{INSTALLTIME} -%{VERSION}-%{RELEASE}.%{ARCH}\n' "$0" | sort -n | tail -n 1`,

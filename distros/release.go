@@ -15,6 +15,8 @@ type Release struct {
 	IDLike    []string
 	VersionID string
 	BuildID   string
+	// PlatformID is PLATFORM_ID, such as "platform:el9".
+	PlatformID string
 	// PrettyName is the distribution's own name.
 	PrettyName string
 }
@@ -92,6 +94,7 @@ func (r *Release) fields() map[string]func(string) {
 		"ID_LIKE":     func(v string) { r.IDLike = strings.Fields(v) },
 		"VERSION_ID":  func(v string) { r.VersionID = v },
 		"BUILD_ID":    func(v string) { r.BuildID = v },
+		"PLATFORM_ID": func(v string) { r.PlatformID = v },
 		"PRETTY_NAME": func(v string) { r.PrettyName = v },
 	}
 }

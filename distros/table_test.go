@@ -29,7 +29,7 @@ func undescribed(d Distro) []string {
 		}
 	}
 	add(d.Tested == "" || d.Differs == "" || d.DefaultUser == "", "Tested, Differs or DefaultUser is empty")
-	add(len(d.BaseImages) == 0, "no base image")
+	add(len(d.BaseImages)+len(d.CloudImages) == 0, "BaseImages and CloudImages are empty")
 	for _, b := range d.BaseImages {
 		add(b.Owner == "" || b.Name == "" || b.AMD64 == "" && b.ARM64 == "", "a base image is incomplete: "+b.Name)
 	}
@@ -44,7 +44,7 @@ func undescribed(d Distro) []string {
 	}
 	add(len(d.Versions) == 0 && ends[""] > 0, "a rolling distribution has an end")
 	for _, v := range d.Versions {
-		add(ends[v] == 0, "the end of release "+v+" is missing")
+		add(ends[v] == 0, "internal/version/lifecycle/versions.txt has no end of release "+v)
 	}
 	return list
 }
@@ -73,6 +73,9 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"Packages lists packages, but there is no package manager": func(d *Distro) { d.PackageManager = NoPackageManager() },
 		`OptionPackages: no step knows the option "x"`:             func(d *Distro) { d.OptionPackages["x"] = nil },
 		"FIPS: set either Enable or None":                          func(d *Distro) { d.FIPS.Enable = "x" },
+		`OptionPackages: "neuron" needs Kernels of the package manager`: func(d *Distro) {
+			d.PackageManager = dnfManager{}
+		},
 	} {
 		d := debian()
 		spoil(&d)
@@ -94,6 +97,7 @@ func TestEveryDistroHasAFile(t *testing.T) {
 	}
 }
 
+// Of each version, there is an image on AWS or a cloud image.
 func TestEveryVersionHasABaseImage(t *testing.T) {
 	for _, d := range All() {
 		versions := d.Versions
@@ -101,7 +105,7 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 			versions = []string{""}
 		}
 		for _, version := range versions {
-			found := 0
+			found := slices.IndexFunc(d.CloudImages, func(i CloudImage) bool { return i.Version == version }) + 1
 			for _, arch := range []string{"amd64", "arm64"} {
 				if b, err := d.BaseImage(version, arch, ""); err == nil {
 					found++

@@ -46,6 +46,8 @@ func (d Distro) Validate() error {
 	}
 	for option := range d.OptionPackages {
 		wrong(!slices.Contains(Options, option), "OptionPackages: no step knows the option %q", option)
+		wrong(d.PackageManager != nil && slices.Contains(d.OptionPackages[option], aHeaders) &&
+			d.PackageManager.Kernels().Headers == "", "OptionPackages: %q needs Kernels of the package manager", option)
 	}
 	wrong((d.FIPS.Enable == "") == (d.FIPS.None == ""), "FIPS: set either Enable or None")
 	d.checkReleases(wrong)

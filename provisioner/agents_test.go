@@ -59,6 +59,14 @@ func publish(t *testing.T, h *host.Host, debs ...deb) {
 	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] file:"+folder+" ./\n"), 0o644))
 }
 
+func alone(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d", "/var/lib/apt/lists"} {
+		require.NoError(t, os.RemoveAll(name))
+	}
+	require.NoError(t, os.MkdirAll("/etc/apt/sources.list.d", 0o755))
+}
+
 // bareDebian is Debian without the packages of every node.
 func bareDebian(t *testing.T) distros.Distro {
 	t.Helper()

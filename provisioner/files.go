@@ -1,10 +1,16 @@
 package provisioner
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -71,4 +78,86 @@ func entries(h *host.Host, folder string) ([]fs.FileInfo, error) {
 // textFile is a file that everyone can read.
 func textFile[T string | []byte](name string, content T, why string) plan.File {
 	return plan.File{Path: name, Content: []byte(content), Mode: 0o644, Why: why}
+}
+
+// directories makes the folders. Existing folders keep their modes, which their
+// package or owner decides.
+func (n *node) directories(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	for _, f := range n.stepFiles("directories") {
+		g.add(planFolder(h, f.Path, f.Why))
+	}
+	return g.all()
+}
+
+func planFolder(h *host.Host, name, why string) ([]plan.Action, error) {
+	st, err := h.Files.Stat(name)
+	switch {
+	case err == nil && st.IsDir():
+		return nil, nil
+	case err == nil:
+		return nil, fmt.Errorf("%s must be a folder but is a file; remove the file", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return []plan.Action{act(plan.Mkdir, name, why, func(context.Context) error {
+		if err := h.Files.MkdirAll(name, 0o755); err != nil {
+			return err
+		}
+		return h.Files.Chmod(name, 0o755)
+	})}, nil
+}
+
+// lineInFile is one line of a file that belongs to another program.
+type lineInFile struct {
+	Path string
+	// Key is a regular expression for the lines that the line replaces.
+	Key, Text string
+	// First puts a new line at the beginning of the file: before the first table of
+	// a TOML file.
+	First bool
+	Why   string
+}
+
+// in is the text with the line, which replaces the first match of Key and no later
+// one.
+func (l lineInFile) in(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	matches := regexp.MustCompile(l.Key).MatchString
+	at := slices.IndexFunc(lines, matches)
+	if lines = slices.DeleteFunc(lines, matches); at < 0 {
+		at = len(lines)
+		if l.First {
+			at = 0
+		}
+	}
+	return strings.Join(slices.Insert(lines, at, l.Text), "\n") + "\n"
+}
+
+// planLines plans the missing lines. A missing file is created with them; its
+// package keeps its own settings elsewhere.
+func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
+	var edits []plan.Edit
+	for _, l := range lines {
+		edits = append(edits, plan.Edit{Path: l.Path, Target: l.Path + ": " + l.Text, Why: l.Why, Change: l.in})
+	}
+	return plan.Edits(h, edits...)
+}
+
+// templateFiles lists the templates, with their content in the manifest so that a
+// scrub can restore them. A bootstrap.sh in the form of Amazon Linux 2 fills them
+// in place; `eksnode init` writes its own files. The step templates is done when they are
+// as provisioning writes them, so not on a machine that has joined a cluster since.
+func (n *node) templateFiles() []plan.File {
+	var files []plan.File
+	program := []byte(path.Join(n.distro.CommandFolder, authenticator))
+	for _, t := range templates.All() {
+		// On a distribution with a read-only /usr, the program is elsewhere.
+		content := bytes.ReplaceAll(t.Content, []byte("/usr/bin/"+authenticator), program)
+		files = append(files, textFile(t.Path, content, t.Use))
+	}
+	return append(files, n.stepFiles("templates")...)
 }

@@ -69,14 +69,14 @@ func goldenVersion(d distros.Distro) string {
 }
 
 // TestGoldenPlans compares the plan for each distribution's bare machine with
-// testdata/ID.golden. After an intended change, run go test ./provisioner -run
-// TestGoldenPlans -update and read the difference.
+// testdata/ID.golden.
 func TestGoldenPlans(t *testing.T) {
 	for _, release := range golden() {
 		t.Run(release, func(t *testing.T) {
 			h := bareOf(t, release)
 			detected, _, err := distros.Detect(h, "")
 			require.NoError(t, err)
+			require.NoError(t, detected.Validate(), "no plan is written for an incomplete value")
 			items, err := Steps(Spec{KubernetesVersion: goldenVersion(detected)}, detected, Inputs{Arch: "amd64"})
 			require.NoError(t, err)
 			list := plan.Make(t.Context(), h, items)
@@ -86,7 +86,7 @@ func TestGoldenPlans(t *testing.T) {
 				require.NoError(t, os.WriteFile(file, []byte(text(list)), 0o644))
 			}
 			want := testkit.Content(t, file)
-			assert.Equal(t, want, text(list))
+			assert.Equal(t, want, text(list), "if the change is intended, run make generate and read the difference")
 		})
 	}
 }

@@ -15,8 +15,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+const somePublicKey = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n-----END PGP PUBLIC KEY BLOCK-----\n"
 
 // certificate makes a certificate, of an authority or not.
 func certificate(t *testing.T, name string, isCA bool) string {
@@ -107,6 +110,14 @@ func TestEveryDistroAcceptsItsOptions(t *testing.T) {
 	for _, d := range distros.All() {
 		_, err := Steps(everything(t, d), d, Inputs{Arch: "amd64"})
 		require.NoError(t, err, d.ID)
+	}
+}
+
+// A bill of materials has an address for the packages of every distribution.
+func TestEveryDistroHasPackageURLs(t *testing.T) {
+	for _, d := range distros.All() {
+		m := manifest.Manifest{PackageManager: d.PackageManager.Name(), Packages: []manifest.Package{{Name: "runc"}}}
+		assert.Equal(t, d.HasPackages(), m.Components()[0].PackageURL != "", "purlTypes lacks %s", m.PackageManager)
 	}
 }
 
@@ -210,34 +221,6 @@ func TestSwapOfNodes(t *testing.T) {
 	}}}, spec)
 	require.EqualError(t, Spec{KubernetesVersion: "1.29.1", Swap: "zram"}.Validate(),
 		`swap needs kubelet 1.30 or newer, with which pods can use swap; kubernetes_version is "1.29.1"`)
-}
-
-// The real update-ca-certificates adds an authority to the bundle and removes it
-// again.
-func TestAuthoritiesAreTrusted(t *testing.T) {
-	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
-		apply := func(n *node) {
-			t.Helper()
-			_, err := plan.Apply(t.Context(), h, pick(n, "authorities"), nil)
-			require.NoError(t, err)
-		}
-		has, err := trusting.bundleHas(h)
-		require.NoError(t, err)
-		require.False(t, has)
-		apply(trusting)
-		has, err = trusting.bundleHas(h)
-		require.NoError(t, err)
-		assert.True(t, has)
-		left, err := pick(trusting, "authorities")[0].Plan(t.Context(), h)
-		require.NoError(t, err)
-		assert.Empty(t, left)
-
-		apply(nodeOf(t, "debian", Spec{}))
-		has, err = trusting.bundleHas(h)
-		require.NoError(t, err)
-		assert.False(t, has, "an authority that the spec no longer has is removed")
-	})
 }
 
 // The arguments reach the boot loader's configuration: through a folder, through

@@ -47,10 +47,19 @@ const (
 )
 
 // requirements runs first and changes nothing. It stops a provision that cannot
-// succeed before it begins. An image root passes: it can only be planned.
+// succeed before it begins. An image root, which can only be planned, passes if it has no
+// first program, or systemd.
 func (n *node) requirements(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	if !h.IsLive() {
-		return nil, nil
+		there, err := h.Exists("/sbin/init")
+		if err != nil || !there {
+			return nil, err
+		}
+		systemd, err := leadsToSystemd(h)
+		if err != nil {
+			return nil, err
+		}
+		return nil, n.judge(facts{systemd: systemd, proc: true, arch: n.arch})
 	}
 	f, err := n.ask(ctx, h)
 	if err != nil {
@@ -63,11 +72,9 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 	f := facts{offline: h.Offline(), systemd: h.HasSystemd(), uid: os.Geteuid(), arch: h.Arch()}
 	var err error
 	if f.offline {
-		init, err := h.Files.Real("/sbin/init")
-		if err != nil {
-			return f, fmt.Errorf("reading the first program of the machine: %w", err)
+		if f.systemd, err = leadsToSystemd(h); err != nil {
+			return f, err
 		}
-		f.systemd = path.Base(init) == "systemd"
 	}
 	if f.proc, err = h.Exists("/proc/self"); err != nil {
 		return f, fmt.Errorf("looking for /proc: %w", err)
@@ -104,6 +111,15 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 		}
 	}
 	return f, nil
+}
+
+// leadsToSystemd says whether a system that does not run starts with systemd.
+func leadsToSystemd(h *host.Host) (bool, error) {
+	init, err := h.Files.Real("/sbin/init")
+	if err != nil {
+		return false, fmt.Errorf("reading the first program of the machine: %w", err)
+	}
+	return path.Base(init) == "systemd", nil
 }
 
 // judge returns every reason against provisioning.

@@ -3,6 +3,7 @@ package provisioner
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,19 @@ func TestRequirementsOfTheLiveMachine(t *testing.T) {
 			assert.NotZero(t, p.FreeBytes, p.path)
 		}
 	})
+}
+
+// A dry run of an image root that starts with another program fails as the provision does.
+func TestRequirementsOfAnImageRoot(t *testing.T) {
+	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
+	_, err := n.requirements(t.Context(), hosttest.Root(t, map[string]string{"sbin/init": "sysvinit"}))
+	require.ErrorContains(t, err, "this machine does not start with systemd")
+	h := hosttest.Root(t, map[string]string{"sbin/telinit": ""})
+	_, err = n.requirements(t.Context(), h)
+	require.NoError(t, err, "the first program may be missing yet")
+	require.NoError(t, os.Symlink("/usr/lib/systemd/systemd", filepath.Join(h.Root(), "sbin/init")))
+	_, err = n.requirements(t.Context(), h)
+	require.NoError(t, err)
 }
 
 func TestSysctlFile(t *testing.T) {

@@ -1,10 +1,11 @@
+//go:build e2e
+
 package distros
 
 import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,8 +22,7 @@ import (
 )
 
 // Debian's builds of every package manager run on a copy of this machine, with a
-// repository that the tests build. All must behave the same. apt runs here, the
-// others with the build tag e2e.
+// repository that the tests build. All must behave the same.
 
 // pkg is a package to build. Its only file is /opt/NAME.
 type pkg struct{ name, version, requires, provides, conflicts, recommends string }
@@ -158,6 +158,22 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
 }
 
+// drivers checks that the lines of NVIDIA's driver in the repositories are known.
+func (w workshop) drivers(t *testing.T, h *host.Host) {
+	t.Helper()
+	driver, known := map[string]Driver{
+		"apt": nvidiaOfDebian(), "dnf": nvidiaOfRedHat(nvidiaStream), "pacman": nvidiaOfArch()}[w.pm.Name()]
+	if !known {
+		return
+	}
+	w.build(t, h, pkg{name: driver.Open[0], version: "595.71.05"})
+	w.publish(t, h, "", false)
+	require.NoError(t, w.pm.Refresh(t.Context(), h))
+	lines, err := driver.Lines(t.Context(), h, true, "linux", w.pm)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"595"}, lines)
+}
+
 // kernels checks that the packages of all kernels but one are found and removed, and that
 // the kernels of the repositories are known. yum and Flatcar do not choose kernels.
 func (w workshop) kernels(t *testing.T, h *host.Host) {
@@ -166,8 +182,12 @@ func (w workshop) kernels(t *testing.T, h *host.Host) {
 	if len(k.Offered) == 0 {
 		return
 	}
-	chosen, packages := "kernel6.12", []pkg{{name: "kernel", version: "6.1"}, {name: "kernel-modules", version: "6.1"}, {name: "kernel6.12", version: "6.12"},
-		{name: "kernel6.12-modules", version: "6.12"}, {name: "kernel-tools", version: "6.1"}, {name: "kernel-headers", version: "6.1"}}
+	chosen, packages := "kernel6.12", []pkg{
+		{name: "kernel", version: "6.1"}, {name: "kernel-modules", version: "6.1"},
+		{name: "kernel6.12", version: "6.12"}, {name: "kernel6.12-modules", version: "6.12"},
+		{name: "kernel-uek", version: "5.15"}, {name: "kernel-uek-modules-core", version: "5.15"},
+		{name: "kernel-tools", version: "6.1"}, {name: "kernel-headers", version: "6.1"},
+	}
 	switch w.pm.Name() {
 	case "apt":
 		chosen, packages = "linux-image-cloud-amd64", []pkg{{name: "linux-image-cloud-amd64", version: "6.1", requires: "linux-image-6.1-cloud-amd64"},
@@ -327,30 +347,6 @@ func (w workshop) verifies(t *testing.T, h *host.Host) {
 	require.NoError(t, attempt())
 	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
 	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-unwanted"}))
-}
-
-// signer is a GnuPG key pair in a separate home folder.
-type signer struct{ name, home, public string }
-
-func newSigner(t *testing.T, h *host.Host, name string) signer {
-	t.Helper()
-	s := signer{name: name, home: "/srv/gnupg-" + name}
-	s.public = s.home + "/public.asc"
-	require.NoError(t, os.MkdirAll(s.home, 0o700))
-	withoutAgent(t, s.home)
-	run(t, h, "gpg", "--homedir", s.home, "--batch", "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", name, "rsa2048", "sign", "never")
-	run(t, h, "gpg", "--homedir", s.home, "--batch", "--armor", "--output", s.public, "--export", name)
-	return s
-}
-
-// withoutAgent stops GnuPG's agent at the test's end. Otherwise the agent would
-// outlive the copy of the machine.
-func withoutAgent(t *testing.T, home string) {
-	t.Helper()
-	t.Cleanup(func() {
-		out, err := exec.Command("gpgconf", "--homedir", home, "--kill", "gpg-agent").CombinedOutput()
-		assert.NoError(t, err, "%s", out)
-	})
 }
 
 func TestAptMeetsTheContract(t *testing.T) {

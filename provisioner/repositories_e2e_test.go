@@ -1,3 +1,5 @@
+//go:build e2e
+
 package provisioner
 
 import (
@@ -20,8 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-const somePublicKey = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n-----END PGP PUBLIC KEY BLOCK-----\n"
 
 // signedRepository makes a repository with the package eksnode-extra, and returns its text
 // and its public key.
@@ -65,14 +65,6 @@ func installing(t *testing.T, h *host.Host, s Spec) error {
 	require.NoError(t, err)
 	assert.Empty(t, answer.Actions, "a second run changes nothing")
 	return nil
-}
-
-func alone(t *testing.T) {
-	t.Helper()
-	for _, name := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d", "/var/lib/apt/lists"} {
-		require.NoError(t, os.RemoveAll(name))
-	}
-	require.NoError(t, os.MkdirAll("/etc/apt/sources.list.d", 0o755))
 }
 
 const (
@@ -152,4 +144,33 @@ func TestUnverifiedRepositoriesAreWarnings(t *testing.T) {
 	}
 	d := distroOf(t, "arch")
 	assert.Empty(t, Spec{Repositories: map[string]string{"x": "[x]\nSigLevel = Required DatabaseOptional\n"}}.repositoryWarnings(d))
+}
+
+// The real update-ca-certificates adds an authority to the bundle and removes it
+// again.
+func TestAuthoritiesAreTrusted(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		authority := map[string]string{"example": certificate(t, "Example", true)}
+		trusting := nodeOf(t, "debian", Spec{CACertificates: authority})
+		apply := func(n *node) {
+			t.Helper()
+			_, err := plan.Apply(t.Context(), h, pick(n, "authorities"), nil)
+			require.NoError(t, err)
+		}
+		has, err := trusting.bundleHas(h)
+		require.NoError(t, err)
+		require.False(t, has)
+		apply(trusting)
+		has, err = trusting.bundleHas(h)
+		require.NoError(t, err)
+		assert.True(t, has)
+		left, err := pick(trusting, "authorities")[0].Plan(t.Context(), h)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+
+		apply(nodeOf(t, "debian", Spec{}))
+		has, err = trusting.bundleHas(h)
+		require.NoError(t, err)
+		assert.False(t, has, "an authority that the spec no longer has is removed")
+	})
 }
