@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -194,26 +193,14 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 		for _, keep := range []bool{false, true} {
 			args := importArgs(disk, fmt.Sprintf("--keep-snapshot=%t", keep))
 			cmd, _, errOut := eksnodeProcess(args...)
-			ended := make(chan struct{})
-			var mutex sync.Mutex
-			puts := 0
-			double.Before("PutSnapshotBlock", func() {
-				mutex.Lock()
-				puts++
-				n := puts
-				mutex.Unlock()
-				// 32 blocks are sent at once: the next one says that one has arrived.
-				if n <= 32 {
-					return
-				}
-				if n == 33 {
-					_ = cmd.Process.Signal(signal) // the process may have ended
-				}
-				<-ended
-			})
-			require.Error(t, cmd.Run())
-			close(ended)
-			double.Before("PutSnapshotBlock", nil)
+			// 32 blocks are sent at once: the next one says that one has arrived.
+			held, release := double.Hold("PutSnapshotBlock", 32)
+			defer release()
+			require.NoError(t, cmd.Start())
+			<-held
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.Error(t, cmd.Wait())
+			release()
 			assert.Equal(t, 2, cmd.ProcessState.ExitCode())
 			assert.Contains(t, errOut.String(), "eksnode: interrupted")
 			assert.Empty(t, w.Images)

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -157,19 +155,14 @@ func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
 
 func TestAKilledAuditGoesOn(t *testing.T) {
 	_, double := cloudWith(t, rootDisk(t, usedNode(t)), nil)
-	var gets atomic.Int32
-	killed := make(chan struct{})
-	double.Before("GetSnapshotBlock", func() {
-		if gets.Add(1) == 100 {
-			close(killed)
-		}
-	})
+	held, release := double.Hold("GetSnapshotBlock", 99)
+	defer release()
 	cmd := exec.Command("eksnode", "audit", "--ami", cloudImage)
 	require.NoError(t, cmd.Start())
-	<-killed
+	<-held
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	double.Before("GetSnapshotBlock", nil)
+	release()
 	assert.Equal(t, []string{cloudSnapshot, cloudSnapshot + "/disk.raw.journal", cloudSnapshot + "/disk.raw.part",
 		cloudSnapshot + ".lock"}, cached(t))
 	before := double.Count().Fetched
@@ -183,14 +176,8 @@ func TestAKilledAuditGoesOn(t *testing.T) {
 func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
 	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	w.Prompt("the test counts calls")
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	double.Before("GetSnapshotBlock", func() {
-		once.Do(func() {
-			close(begun)
-			<-goOn
-		})
-	})
+	begun, goOn := double.Hold("GetSnapshotBlock", 0)
+	defer goOn()
 	first := make(chan string)
 	go func() {
 		_, _, errOut := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--keep-disk")
@@ -204,7 +191,7 @@ func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
 	line, err := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, err)
 	assert.Contains(t, line, "another eksnode uses the snapshot "+cloudSnapshot+" in ")
-	close(goOn)
+	goOn()
 	assert.Regexp(t, `^disk: .*disk\.raw\n$`, <-first)
 	require.NoError(t, second.Wait())
 	assert.Equal(t, 128, double.Count().Calls["GetSnapshotBlock"], "the second audit verifies the disk of the first one")

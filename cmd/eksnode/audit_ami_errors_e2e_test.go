@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -147,10 +148,14 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 
 	// Another program fills the disk meanwhile.
 	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, "size=72m"))
+	fill := sync.OnceFunc(func() {
+		assert.ErrorIs(t, os.WriteFile(filepath.Join(folder, "other"), make([]byte, 72<<20), 0o600), syscall.ENOSPC)
+	})
 	var gets atomic.Int32
 	double.Before("GetSnapshotBlock", func() {
-		if gets.Add(1) == 2 {
-			assert.ErrorIs(t, os.WriteFile(filepath.Join(folder, "other"), make([]byte, 72<<20), 0o600), syscall.ENOSPC)
+		// 32 blocks are read at once: the next one says that the file has one.
+		if gets.Add(1) > 32 {
+			fill()
 		}
 	})
 	_, errOut = exits(t, 2, "audit", "--ami", cloudImage, "--cache-folder", folder)
@@ -236,22 +241,17 @@ func TestAStoppedExportGoesOn(t *testing.T) {
 	disk := rootDisk(t, usedNode(t))
 	_, double := cloudWith(t, disk, nil)
 	file := filepath.Join(t.TempDir(), "x.raw")
-	var gets atomic.Int32
-	killed := make(chan struct{})
-	double.Before("GetSnapshotBlock", func() {
-		if gets.Add(1) == 100 {
-			close(killed)
-		}
-	})
+	held, release := double.Hold("GetSnapshotBlock", 99)
+	defer release()
 	cmd := exec.Command("eksnode", "ami", "export", cloudImage, file)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())
-	<-killed
+	<-held
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, cmd.Wait())
 	assert.Contains(t, said.String(), "; the same command continues with "+file+".part\n")
-	double.Before("GetSnapshotBlock", nil)
+	release()
 	require.NoFileExists(t, file)
 	before := double.Count().Calls["GetSnapshotBlock"]
 	succeeds(t, "ami", "export", cloudImage, file)
@@ -302,7 +302,7 @@ func TestBuildsBeginWithAMIs(t *testing.T) {
 	}
 	code, errOut := build("--base", "eu-west-1:"+cloudImage)
 	assert.Equal(t, 2, code)
-	assert.Contains(t, errOut, "mounting /proc in the root", "the disk is mounted, and has no such folder")
+	assert.Contains(t, errOut, "the root has no folder /proc", "the disk is mounted, and has no such folder")
 	assert.NotZero(t, double.Count().Calls["GetSnapshotBlock"])
 	code, errOut = build("--base", "ami-0123456789abcdef9")
 	assert.Equal(t, 2, code)

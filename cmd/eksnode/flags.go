@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,7 +214,17 @@ func flagError(cmd *cobra.Command, err error) error {
 func wrongArgument(cmd *cobra.Command, arg string) error {
 	path := cmd.CommandPath()
 	if !cmd.HasAvailableSubCommands() {
-		return fmt.Errorf("%s takes no arguments such as %q; %[1]s --help lists the flags", path, arg)
+		hint := path + " --help lists the flags"
+		if info, err := os.Stat(arg); err == nil {
+			flag := "disk"
+			if info.IsDir() {
+				flag = "root"
+			}
+			if cmd.Flags().Lookup(flag) != nil {
+				hint = fmt.Sprintf("did you mean --%s %s? %s", flag, arg, hint)
+			}
+		}
+		return fmt.Errorf("%s takes no arguments such as %q; %s", path, arg, hint)
 	}
 	hint := fmt.Sprintf("%s --help lists the commands", path)
 	var names []string

@@ -100,8 +100,12 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as "+
-			"1.36.3", l.file)
+		why := "does not exist"
+		if file.exists {
+			why = "has no versions"
+		}
+		return fmt.Errorf("the lock file %s %s; name the kubelets with --kubernetes-version, such as 1.36.3",
+			l.file, why)
 	}
 	if err := l.check(); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 		err = errors.Join(o.write(r), r.WriteTailoring(to.path))
 	}
 	if o.format == "text" && cmd.Context().Err() != nil && (r.Result == plan.Failure || r.Result == plan.Unknown) {
-		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", done(r))
+		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", stopped(r))
 		return errors.Join(err, resultError(r.Result))
 	}
 	return errors.Join(o.print(cmd, r), err, resultError(r.Result))

@@ -102,6 +102,6 @@ func (p *printer) template(name string, found []packercheck.Finding) {
 	if failed {
 		p.line("FAIL: the template %s has mistakes", name)
 	} else {
-		p.line("PASS: %s", name)
+		p.line("PASS: %s; packer validate checks the fields", name)
 	}
 }

@@ -231,6 +231,15 @@ func done(r plan.Report) string {
 	return text
 }
 
+// stopped says what an interrupted run changed. Without outcomes, the totals are those of
+// what it found.
+func stopped(r plan.Report) string {
+	if t := r.Totals; len(r.Outcomes) == 0 || t.Actions == 0 && t.Entries == 0 && t.Fetched == 0 {
+		return "nothing was changed"
+	}
+	return done(r)
+}
+
 func size(a plan.Action) string {
 	if a.Entries == 0 && a.Bytes == 0 {
 		return ""

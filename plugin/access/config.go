@@ -1,4 +1,5 @@
-// Package access holds the AWS fields that several components share.
+// Package access holds what components share that call AWS: fields, and the progress of
+// transfers.
 package access
 
 import (

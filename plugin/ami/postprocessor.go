@@ -108,7 +108,7 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	}
 	c.ForceDeregister = c.ForceDeregister || c.PackerForce // as amazon-ebs does
 	ui.Say("Importing the disk image " + c.Disk)
-	meter := remote.NewMeter(ui)
+	meter := access.NewMeter(ui)
 	r, err := amiimport.Import{
 		Spec: c.Spec, Disk: c.Disk, Open: func(ctx context.Context) (*awsapi.AWS, error) { return c.Config.Open(ctx) },
 		Say: meter.Line, Progress: meter.Blocks,

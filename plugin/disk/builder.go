@@ -15,7 +15,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -102,7 +101,7 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 	if err != nil {
 		return nil, "", err
 	}
-	meter := remote.NewMeter(ui)
+	meter := access.NewMeter(ui)
 	if build.IsCloud() {
 		kept, root, err := build.Download(ctx, b.Config.Config.Options(), meter.Cache(cache))
 		if err != nil {

@@ -93,7 +93,7 @@ func (p *PostProcessor) attest(ctx context.Context, ui packersdk.Ui, images []sn
 	}
 	ui.Say("Reading the disk of the AMI for its audit and statement")
 	report, err := amiimport.Attestation{
-		Signing: p.Config.Signing, SkipRules: p.Config.SkipRules, Cache: remote.NewMeter(ui).Cache(folder),
+		Signing: p.Config.Signing, SkipRules: p.Config.SkipRules, Cache: access.NewMeter(ui).Cache(folder),
 	}.Run(ctx, a, images)
 	if report != nil {
 		remote.PrintAudit(ui, report)

@@ -15,7 +15,6 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
@@ -42,30 +41,6 @@ type screen struct {
 // PrintAudit prints the report of the audit of a disk, with texts that the disk has sent.
 func PrintAudit(ui packersdk.Ui, r *plan.Report) {
 	console.New(&screen{Ui: ui}, console.Options{Command: string(agent.Audit), Now: time.Now}).Finish(r)
-}
-
-// Meter prints the progress of a transfer with disks, and lines of other kinds.
-type Meter struct {
-	*console.Transfer
-	ui packersdk.Ui
-}
-
-// NewMeter returns a meter that prints every ten seconds.
-func NewMeter(ui packersdk.Ui) Meter {
-	return Meter{&console.Transfer{Say: ui.Say, Now: time.Now, Every: 10 * time.Second}, ui}
-}
-
-// Line prints a line of another kind.
-func (m Meter) Line(format string, args ...any) { m.ui.Say(fmt.Sprintf(format, args...)) }
-
-// Blocks prints the progress of a transfer by blocks.
-func (m Meter) Blocks(p snapshot.Progress) { m.Print(p.Bytes()) }
-
-// Cache is the cache of the disks of snapshots, below the folder for downloads.
-func (m Meter) Cache(folder string) snapshot.Cache {
-	return snapshot.Cache{
-		Folder: filepath.Join(folder, "snapshots"), Say: m.Line, Download: snapshot.Download{Progress: m.Blocks},
-	}
 }
 
 func (s *screen) Say(text string) { s.show(s.Ui.Say, text) }
