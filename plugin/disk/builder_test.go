@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -148,9 +149,10 @@ debugfs -R "ls -p /" "$1.part"`, "sh", image)
 // The root gets all of a larger disk, other partitions are where the fstab says, and what
 // provisioners removed takes no space.
 func TestTheDiskGrows(t *testing.T) {
-	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
-		t.Run(kind, func(t *testing.T) {
-			disk, image := grown(t, kind), filepath.Join(t.TempDir(), "node.raw")
+	for _, of := range []string{"ext4", "ext4 running", "xfs running", "btrfs running"} {
+		t.Run(of, func(t *testing.T) {
+			kind, running, _ := strings.Cut(of, " ")
+			disk, image := grown(t, kind, running != ""), filepath.Join(t.TempDir(), "node.raw")
 			_, err := build(t, map[string]any{"base": disk, "image": image, "disk_size": 1},
 				func(ctx context.Context, comm packersdk.Communicator) error {
 					_, out, errOut := command(ctx, t, comm, `busybox df -m / | busybox awk 'END {print ($2 > 600)}'
@@ -166,19 +168,20 @@ busybox grep -c " /var ext4 " /proc/mounts; busybox dd if=/dev/urandom of=/large
 	}
 }
 
-// grown makes a disk with /var on its first partition, and a root of a kind on its second.
-func grown(t *testing.T, kind string) string {
+// grown makes a disk with /var on its first partition, and a root of a kind on its second. The
+// root of a running machine has changes in its journal. No other process has the mount.
+func grown(t *testing.T, kind string, running bool) string {
 	t.Helper()
 	root, disk := t.TempDir(), filepath.Join(t.TempDir(), "base.raw")
-	script := `mkdir "$2/var" "$2/at"; echo LABEL=var /var ext4 defaults 0 2 >"$2/etc/fstab"
+	script := `mkdir "$2/var"; echo LABEL=var /var ext4 defaults 0 2 >"$2/etc/fstab"
 truncate -s 16M "$1.var"; mkfs.ext4 -q -L var "$1.var"
-truncate -s 400M "$1.part"; mkfs.$3 -q "$1.part"; mount -o loop "$1.part" "$2/at"
-tar -C "$2" --exclude ./at -c . | tar -C "$2/at" -x; umount "$2/at"
+truncate -s 400M "$1.part"; mkfs.$3 -q "$1.part"; mount -o loop "$1.part" /mnt
+tar -C "$2" -c . | tar -C /mnt -x; sync -f /mnt; cp "$1.part" "$1.true"; umount /mnt; mv "$1.part" "$1.false"
 truncate -s 420M "$1"; printf 'label: gpt\nsize=16M\nsize=400M, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$1"
 dd if="$1.var" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
-dd if="$1.part" of="$1" bs=1M seek=17 conv=notrunc,sparse status=none; rm "$1.part"`
+dd if="$1.$4" of="$1" bs=1M seek=17 conv=notrunc,sparse status=none; rm "$1".*`
 	fill(t, root)
-	testkit.Run(t, "sh", "-ec", script, "sh", disk, root, kind)
+	testkit.Run(t, "unshare", "--mount", "sh", "-ec", script, "sh", disk, root, kind, strconv.FormatBool(running))
 	return disk
 }
 

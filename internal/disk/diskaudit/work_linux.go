@@ -186,8 +186,13 @@ func (m *machine) openWork(ctx context.Context) error {
 }
 
 func run(ctx context.Context, program string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(out)))
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if err != nil {
+		text := strings.TrimSpace(string(out))
+		if len(text) > 1000 { // a damaged file system can have thousands of faults
+			text = strings.ToValidUTF8(text[:1000], "") + "…"
+		}
+		return fmt.Errorf("%s: %w: %s", program, err, text)
 	}
 	return nil
 }
@@ -218,8 +223,13 @@ func (m *machine) growExt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// -f: the copy was never mounted, so there is nothing to check.
-	return run(ctx, program, "-f", device.Name())
+	// The image of a running machine has changes in its journal, which would undo the growth.
+	err = run(ctx, "e2fsck", "-p", device.Name())
+	var exit *exec.ExitError
+	if corrected := errors.As(err, &exit) && exit.ExitCode() == 1; err != nil && !corrected {
+		return err
+	}
+	return run(ctx, program, "-f", device.Name()) // -f: a whole check follows after the work
 }
 
 // The requests with which a mounted file system grows. Linux: fs/xfs/libxfs/xfs_fs.h and
