@@ -102,8 +102,9 @@ func (t task) machine() *machine {
 // prepare makes the places for mounts. They and all temporary files of this process are
 // in a tmpfs that no other process sees, so nothing is left when this process is killed.
 func (m *machine) prepare() error {
-	// Mounts of this process must not reach the other namespaces.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+	// Mounts of this process must not reach the other namespaces. What the machine unmounts
+	// meanwhile must go here too: its disk would stay in use.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separating the mounts: %w", err)
 	}
 	for _, p := range m.Parts { // the tmpfs can hide them

@@ -3,6 +3,7 @@
 package diskaudit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,6 +88,29 @@ func mountedAs(p source) string {
 	line, _, _ = strings.Cut(line, "\n")
 	all, _ := os.ReadFile(filepath.Join("/proc/fs/ext4", filepath.Base(m.devices[p.Number].Name()), "options"))
 	return line + "\n" + string(all)
+}
+
+// A disk that the machine unmounts during an audit or a build can be taken out.
+func TestUnmountsOfTheMachineReachTheAudit(t *testing.T) {
+	at, result := t.TempDir(), make(chan error)
+	t.Setenv("TMPDIR", t.TempDir())
+	var before, after []byte
+	go func() { // the thread with the namespaces ends with this function
+		runtime.LockOSThread()
+		err := errors.Join(unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""), unix.Mount("tmpfs", at, "tmpfs", 0, ""))
+		machine, openErr := os.Open("/proc/thread-self/ns/mnt")
+		err = errors.Join(err, openErr, unix.Unshare(unix.CLONE_NEWNS), task{}.machine().prepare())
+		before, _ = os.ReadFile("/proc/thread-self/mountinfo")
+		audit, openErr := os.Open("/proc/thread-self/ns/mnt")
+		err = errors.Join(err, openErr, unix.Setns(int(machine.Fd()), unix.CLONE_NEWNS), unix.Unmount(at, 0),
+			unix.Setns(int(audit.Fd()), unix.CLONE_NEWNS))
+		after, _ = os.ReadFile("/proc/thread-self/mountinfo")
+		result <- err
+	}()
+	require.NoError(t, <-result)
+	assert.Contains(t, string(before), " "+at+" ")
+	assert.NotContains(t, string(after), " "+at+" ")
 }
 
 // TestFstab has lines of many forms (fstab(5)).
