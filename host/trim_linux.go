@@ -4,25 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"unsafe"
 
-	"github.com/spf13/afero"
 	"golang.org/x/sys/unix"
 )
 
-// FITRIM is the request of fstrim(8): _IOWR('X', 121, struct fstrim_range),
-// linux/fs.h.
-const fitrim = 0xC0185879
+// Requests of linux/fs.h and linux/ext4.h.
+const (
+	fitrim         = 0xC0185879 // FITRIM of fstrim(8): _IOWR('X', 121, struct fstrim_range)
+	checkpoint     = 0x4004662B // EXT4_IOC_CHECKPOINT: _IOW('f', 43, __u32)
+	discardJournal = 1          // EXT4_IOC_CHECKPOINT_FLAG_DISCARD
+	zeroJournal    = 2          // EXT4_IOC_CHECKPOINT_FLAG_ZEROOUT
+)
 
-// Trim discards the free space of the file system that the directory name is on, so
-// that removed files cannot be read from the disk any more. It returns the number
-// of bytes discarded. errors.ErrUnsupported means that the disk does not support
-// discard.
+// Trim discards the free space of the file system that the directory name is on, so that
+// removed files cannot be read from the disk any more, and ext4's journal, which has their
+// names. It returns the number of bytes discarded without the journal.
+// errors.ErrUnsupported means that the disk does not support discard.
 func (h *Host) Trim(name string) (int64, error) {
 	dir, err := h.Files.Open(name)
 	if err != nil {
@@ -41,6 +43,7 @@ func (h *Host) Trim(name string) (int64, error) {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd.Fd(), fitrim, uintptr(unsafe.Pointer(&r)))
 	switch errno {
 	case 0:
+		_ = emptyJournal(fd.File, discardJournal)
 		return int64(r.length), nil
 	case unix.EOPNOTSUPP, unix.ENOTTY, unix.EINVAL, unix.ENOSYS:
 		return 0, fmt.Errorf("discarding free space: %w", errors.ErrUnsupported)
@@ -56,6 +59,11 @@ func (h *Host) Trim(name string) (int64, error) {
 func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(done, total int64)) (
 	written int64, err error,
 ) {
+	dir, err := h.Files.Open(name)
+	if err != nil {
+		return 0, fmt.Errorf("filling free space: %w", err)
+	}
+	defer dir.Close()
 	temp := path.Join(name, ".eksnode-zeros")
 	out, err := h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) { // left by a killed run
@@ -75,68 +83,110 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 	if err != nil {
 		return 0, err
 	}
-	total := int64(space.FreeBytes)
-	most, err := keepUncompressed(out.(*file))
-	if err != nil {
+	f := out.(*file).File
+	z := zeros{total: int64(space.FreeBytes), progress: progress}
+	if z.most, err = keepUncompressed(f); err != nil {
 		return 0, err
 	}
-	if err := unix.Syncfs(int(out.(*file).Fd())); err != nil { // frees the blocks of files that were removed just now
+	if err := unix.Syncfs(int(f.Fd())); err != nil { // frees the blocks of files that were removed just now
 		return 0, err
 	}
-	give, err := takeReserve(out.(*file))
+	if z.page, err = unix.Mmap(-1, 0, 4<<20, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return 0, err
+	}
+	defer unix.Munmap(z.page)
+	give, err := takeReserve(f)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, give()) }()
-	written, err = fillWithZeros(ctx, out, most, func(written int64) { progress(written, max(total, written)) })
-	// The blocks that hold the file's metadata were free blocks too. They reach the
-	// disk only now, and never after the file is removed.
+	more, err := z.fill(ctx, f)
+	for more && err == nil {
+		// The last blocks can be too few for the metadata of a large file. A new one needs none.
+		fd, none := unix.Openat(int(dir.(*file).Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+		if none != nil { // no inode is left, or the file system knows no files without a name
+			break
+		}
+		f = os.NewFile(uintptr(fd), temp)
+		defer f.Close() // its zeros keep their blocks until the end
+		more, err = z.fill(ctx, f)
+	}
+	// The blocks that hold the files' metadata were free blocks too. They reach the
+	// disk only now, and never after the files are removed.
 	unix.Sync()
-	return written, err
+	if none := emptyJournal(f, zeroJournal); none != nil { // Linux before 5.14, or another file system
+		unix.Sync() // a commit of another program can hide a block from the first
+	}
+	return z.written, err
 }
 
-// fillWithZeros writes zeros until the file system is full. Space that the file
-// system reserved for blocks without a place becomes free once the blocks have one,
-// so it tries again, at last block by block. most is the size of the file system: a
-// file that grows beyond it is compressed.
-func fillWithZeros(ctx context.Context, out afero.File, most int64, progress func(written int64)) (
-	written int64, err error,
-) {
+// emptyJournal writes what ext4's journal has to its places, and wipes the journal.
+func emptyJournal(f *os.File, how int) error {
+	return unix.IoctlSetPointerInt(int(f.Fd()), checkpoint, how)
+}
+
+// zeros are the zeros of a full file system.
+type zeros struct {
+	// most is the size of the file system: zeros beyond it are compressed.
+	written, total, most int64
+	progress             func(done, total int64)
+	// page is the zeros of a write: a mapping, because direct writes need an aligned address.
+	page []byte
+}
+
+// fill writes zeros to a file until the file system is full. Space that the file system
+// reserved for blocks without a place becomes free once the blocks have one, so it tries
+// again, at last block by block. The file system was full before if the file has no more
+// than its name.
+//
+// It writes without the page cache where the file system can: ext4 gives a page its blocks
+// only when it is written back, and a full file system then keeps what was in the blocks.
+func (z *zeros) fill(ctx context.Context, out *os.File) (more bool, err error) {
+	direct := setDirect(out, unix.O_DIRECT) == nil
 	for _, size := range []int{4 << 20, 64 << 10, 4 << 10, 1 << 10} {
-		zeros := make([]byte, size)
 		for {
 			if err := context.Cause(ctx); err != nil {
-				return written, err
+				return false, err
 			}
-			n, err := out.Write(zeros)
-			written += int64(n)
-			progress(written)
-			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			n, err := out.Write(z.page[:size])
+			z.written += int64(n)
+			z.progress(z.written, max(z.total, z.written))
+			if direct && errors.Is(err, unix.EINVAL) { // not with this file system or this size
+				direct = false
+				err = setDirect(out, 0)
+			} else if isFull(err) {
 				break
 			}
 			if err != nil {
-				return written, err
+				return false, err
 			}
-			if n < len(zeros) {
-				return written, io.ErrShortWrite
-			}
-			if written > most {
-				return written, errors.New("the file system compresses zeros, so that they never fill it; " +
+			if z.written > z.most {
+				return false, errors.New("the file system compresses zeros, so that they never fill it; " +
 					"mount it without compression")
 			}
 		}
-		if err := out.Sync(); err != nil {
-			return written, err
+		if err := out.Sync(); err != nil && !isFull(err) {
+			return false, err
 		}
 	}
-	return written, nil
+	var st unix.Stat_t
+	err = unix.Fstat(int(out.Fd()), &st)
+	return st.Blocks > 0, err
 }
+
+// setDirect makes a file that was opened for writing one with the flag, O_DIRECT or none.
+func setDirect(f *os.File, flag int) error {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_SETFL, flag)
+	return err
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // keepUncompressed turns off compression for a file and returns the size of its
 // file system. The flags are those of ioctl_iflags(2). btrfs with compress-force
 // ignores the flag against compression but does not compress files that it
 // overwrites in place.
-func keepUncompressed(f *file) (size int64, err error) {
+func keepUncompressed(f *os.File) (size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
@@ -157,7 +207,7 @@ func keepUncompressed(f *file) (size int64, err error) {
 // takeReserve makes ext4's reserve, up to 4096 blocks, available to files: no write
 // could reach these blocks otherwise. The returned function restores it. Other file
 // systems have no such setting.
-func takeReserve(f *file) (func() error, error) {
+func takeReserve(f *os.File) (func() error, error) {
 	nothing := func() error { return nil }
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

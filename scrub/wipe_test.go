@@ -41,7 +41,7 @@ func disk(t *testing.T, options string) (file, mountPoint string) {
 	return file, mountPoint
 }
 
-// Without a wipe, blocks of removed files keep their content.
+// Without a wipe, blocks of removed files keep their content, and the journal their names.
 func TestWipingOverwritesRemovedFiles(t *testing.T) {
 	const canary = "CANARY-OF-A-REMOVED-FILE"
 	for name, wipes := range map[string]bool{"without": false, "with": true} {
@@ -55,7 +55,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 			}
 			for i := range 500 {
-				require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/cni", strconv.Itoa(i)), []byte(canary), 0o644))
+				require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/cni", canary+strconv.Itoa(i)), []byte(canary), 0o644))
 				require.NoError(t, os.WriteFile(filepath.Join(root, "kept", strconv.Itoa(i)), []byte("kept"), 0o644))
 			}
 			testkit.Run(t, "sync", "-f", root)
