@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,8 +56,9 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 			}
 			for i := range 500 {
-				require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/cni", canary+strconv.Itoa(i)), []byte(canary), 0o644))
-				require.NoError(t, os.WriteFile(filepath.Join(root, "kept", strconv.Itoa(i)), []byte("kept"), 0o644))
+				removed, kept := filepath.Join("var/lib/cni", canary+strconv.Itoa(i)), filepath.Join("kept", strconv.Itoa(i))
+				require.NoError(t, os.WriteFile(filepath.Join(root, removed), []byte(canary), 0o644))
+				require.NoError(t, os.WriteFile(filepath.Join(root, kept), []byte("kept"), 0o644))
 			}
 			testkit.Run(t, "sync", "-f", root)
 			h, err := host.Mounted(root)
@@ -85,10 +87,51 @@ func TestZeroFileIsRemovedAfterFillingTheDisk(t *testing.T) {
 	require.NoError(t, err)
 	// A leftover file of a killed run does no harm.
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".eksnode-zeros"), []byte("x"), 0o600))
-	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
+	waiting := false
+	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {
+		waiting = waiting || isInMemory(t, filepath.Join(root, ".eksnode-zeros"))
+	})
 	require.NoError(t, err)
+	assert.False(t, waiting, "pages wait for their blocks")
 	assert.Greater(t, written, int64(before.FreeBytes)/2)
 	assert.NoFileExists(t, filepath.Join(root, ".eksnode-zeros"))
+}
+
+// isInMemory says whether the page cache has the first page of a file.
+func isInMemory(t *testing.T, name string) bool {
+	t.Helper()
+	f, err := os.Open(name)
+	require.NoError(t, err)
+	defer f.Close()
+	page, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	require.NoError(t, err)
+	defer unix.Munmap(page)
+	var resident byte
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&page[0])), uintptr(len(page)),
+		uintptr(unsafe.Pointer(&resident)))
+	require.Zero(t, errno)
+	return resident&1 != 0
+}
+
+// Where the free space has many pieces, the metadata of the zeros needs blocks too, and one
+// block can be too few for more of it.
+func TestZerosFillTheLastBlock(t *testing.T) {
+	for _, pieces := range []int{420, 421, 675} {
+		_, root := disk(t, "rw")
+		for i := range pieces {
+			require.NoError(t, os.WriteFile(filepath.Join(root, strconv.Itoa(i)), []byte("removed"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "kept"+strconv.Itoa(i)), []byte("kept"), 0o600))
+		}
+		testkit.Run(t, "sync", "-f", root)
+		for i := range pieces {
+			require.NoError(t, os.Remove(filepath.Join(root, strconv.Itoa(i))))
+		}
+		h := hosttest.Mounted(t, root)
+		var last host.Space
+		_, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) { last, _ = h.Files.Space("/") })
+		require.NoError(t, err)
+		assert.Zero(t, last.FreeBytes, pieces)
+	}
 }
 
 func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
