@@ -56,7 +56,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 			}
 			for i := range 500 {
-				removed, kept := filepath.Join("var/lib/cni", canary+strconv.Itoa(i)), filepath.Join("kept", strconv.Itoa(i))
+				removed, kept := "var/lib/cni/"+canary+strconv.Itoa(i), "kept/"+strconv.Itoa(i)
 				require.NoError(t, os.WriteFile(filepath.Join(root, removed), []byte(canary), 0o644))
 				require.NoError(t, os.WriteFile(filepath.Join(root, kept), []byte("kept"), 0o644))
 			}

@@ -158,7 +158,8 @@ func (j judge) goTool(words []string) string {
 	if len(words) < 2 || words[0] != "run" {
 		return "pages use the go command only with run"
 	}
-	if out, err := j.try("go", "list", "-find", "-f", "{{.Name}}", words[1]); err != nil || strings.TrimSpace(out) != "main" {
+	out, err := j.try("go", "list", "-find", "-f", "{{.Name}}", words[1])
+	if err != nil || strings.TrimSpace(out) != "main" {
 		return words[1] + " is not a program: " + out
 	}
 	return ""

@@ -98,8 +98,8 @@ func TestUnmountsOfTheMachineReachTheAudit(t *testing.T) {
 	go func() { // the thread with the namespaces ends with this function
 		runtime.LockOSThread()
 		err := errors.Join(unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS),
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""),
-			unix.Mount("tmpfs", at, "tmpfs", 0, ""))
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""), unix.Mount("tmpfs", at, "tmpfs", 0, ""))
 		machine, openErr := os.Open("/proc/thread-self/ns/mnt")
 		err = errors.Join(err, openErr, unix.Unshare(unix.CLONE_NEWNS), task{}.machine().prepare())
 		before, _ = os.ReadFile("/proc/thread-self/mountinfo")
