@@ -13,12 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests of linux/fs.h and linux/ext4.h.
+// Requests of linux/fs.h, linux/ext4.h and xfs_fs.h.
 const (
 	fitrim         = 0xC0185879 // FITRIM of fstrim(8): _IOWR('X', 121, struct fstrim_range)
 	checkpoint     = 0x4004662B // EXT4_IOC_CHECKPOINT: _IOW('f', 43, __u32)
 	discardJournal = 1          // EXT4_IOC_CHECKPOINT_FLAG_DISCARD
 	zeroJournal    = 2          // EXT4_IOC_CHECKPOINT_FLAG_ZEROOUT
+	xfsReserve     = 0x80105873 // XFS_IOC_GET_RESBLKS: _IOR('X', 115, struct xfs_fsop_resblks)
+	xfsSetReserve  = 0xC0105872 // XFS_IOC_SET_RESBLKS: _IOWR('X', 114, struct xfs_fsop_resblks)
 )
 
 // Trim discards the free space of the file system that the directory name is on, so that
@@ -64,6 +66,11 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 		return 0, fmt.Errorf("filling free space: %w", err)
 	}
 	defer dir.Close()
+	give, err := takeReserve(dir.(*file).File)
+	if err != nil {
+		return 0, fmt.Errorf("filling free space: %w", err)
+	}
+	defer func() { err = errors.Join(err, give()) }() // after the zeros have gone
 	temp := path.Join(name, ".eksnode-zeros")
 	out, err := h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) { // left by a killed run
@@ -95,11 +102,6 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 		return 0, err
 	}
 	defer unix.Munmap(z.page)
-	give, err := takeReserve(f)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, give()) }()
 	more, err := z.fill(ctx, f)
 	for more && err == nil {
 		// The last blocks can be too few for the metadata of a large file. A new one needs none.
@@ -204,11 +206,26 @@ func keepUncompressed(f *os.File) (size int64, err error) {
 	return int64(st.Blocks) * st.Bsize, nil
 }
 
-// takeReserve makes ext4's reserve, up to 4096 blocks, available to files: no write
-// could reach these blocks otherwise. The returned function restores it. Other file
-// systems have no such setting.
+// takeReserve makes the reserve of ext4 (up to 4096 blocks) or XFS (up to 8192) available to
+// files: no write could reach these blocks otherwise. The returned function restores it. Other
+// file systems have no such setting.
 func takeReserve(f *os.File) (func() error, error) {
 	nothing := func() error { return nil }
+	xfs := struct{ blocks, available uint64 }{}
+	ask := func(request uintptr) error {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(&xfs))); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	if ask(xfsReserve) == nil {
+		before := xfs
+		xfs.blocks = 0
+		if err := ask(xfsSetReserve); err != nil {
+			return nothing, err
+		}
+		return func() error { xfs = before; return ask(xfsSetReserve) }, nil
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nothing, err

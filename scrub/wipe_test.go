@@ -134,6 +134,31 @@ func TestZerosFillTheLastBlock(t *testing.T) {
 	}
 }
 
+// XFS keeps a reserve, which the zeros take and give back. Only blocks that no file can get keep
+// their content: fewer than eight in each of the four allocation groups.
+func TestZerosFillTheReserveOfXFS(t *testing.T) {
+	canary := []byte("CANARY-OF-A-REMOVED-FILE")
+	file, root := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+	mkfs := exec.Command("mkfs.xfs", "-q", "-d", "agcount=4,size=64m,file,name="+file)
+	mkfs.Env = append(os.Environ(), "TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1") // below 300 MB only for tests
+	testkit.Output(t, mkfs)
+	testkit.Run(t, "mount", "-o", "loop", file, root)
+	t.Cleanup(func() { testkit.Run(t, "umount", root) })
+	reserve := func(command string) string { return testkit.Run(t, "xfs_io", "-x", "-c", command, root) }
+	before := reserve("resblks")
+	reserve("resblks 0")
+	require.ErrorIs(t, os.WriteFile(filepath.Join(root, "removed"), bytes.Repeat(canary, 64<<20/len(canary)), 0o600), unix.ENOSPC)
+	testkit.Run(t, "sync", "-f", root)
+	require.NoError(t, os.Remove(filepath.Join(root, "removed")))
+	reserve("resblks " + strings.Fields(before)[3])
+	h := hosttest.Mounted(t, root)
+	_, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Equal(t, before, reserve("resblks"))
+	testkit.Run(t, "sync", "-f", root)
+	assert.Less(t, bytes.Count([]byte(testkit.Content(t, file)), canary)*len(canary), 4*8*4096)
+}
+
 func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items := selected(t, Spec{Only: []string{"hostname"}, WipeFreeSpace: true}, ToScrub)
