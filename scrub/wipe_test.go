@@ -134,16 +134,43 @@ func TestZerosFillTheLastBlock(t *testing.T) {
 	}
 }
 
-// XFS keeps a reserve, which the zeros take and give back. Only blocks that no file can get keep
-// their content: fewer than eight in each of the four allocation groups.
-func TestZerosFillTheReserveOfXFS(t *testing.T) {
-	canary := []byte("CANARY-OF-A-REMOVED-FILE")
-	file, root := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+// xfsDisk mounts a disk of four allocation groups.
+func xfsDisk(t *testing.T) (file, root string) {
+	t.Helper()
+	file, root = filepath.Join(t.TempDir(), "disk"), t.TempDir()
 	mkfs := exec.Command("mkfs.xfs", "-q", "-d", "agcount=4,size=64m,file,name="+file)
 	mkfs.Env = append(os.Environ(), "TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1") // below 300 MB only for tests
 	testkit.Output(t, mkfs)
 	testkit.Run(t, "mount", "-o", "loop", file, root)
 	t.Cleanup(func() { testkit.Run(t, "umount", root) })
+	return file, root
+}
+
+// XFS removes files in the background, and may leave out all but the largest pieces of an
+// allocation group.
+func TestEveryPieceOfXFSIsDiscarded(t *testing.T) {
+	file, root := xfsDisk(t)
+	canary := []byte("CANARY-OF-A-REMOVED-FILE")
+	for i := range 400 {
+		removed, kept := bytes.Repeat(canary, 1000+i), bytes.Repeat([]byte("kept"), 1000+i)
+		require.NoError(t, os.WriteFile(filepath.Join(root, strconv.Itoa(i)), removed, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "kept"+strconv.Itoa(i)), kept, 0o600))
+	}
+	testkit.Run(t, "sync", "-f", root)
+	for i := range 400 {
+		require.NoError(t, os.Remove(filepath.Join(root, strconv.Itoa(i))))
+	}
+	h := hosttest.Mounted(t, root)
+	_, err := h.Trim("/")
+	require.NoError(t, err)
+	assert.Zero(t, bytes.Count([]byte(testkit.Content(t, file)), canary))
+}
+
+// XFS keeps a reserve, which the zeros take and give back. Only blocks that no file can get keep
+// their content: fewer than eight in each of the four allocation groups.
+func TestZerosFillTheReserveOfXFS(t *testing.T) {
+	canary := []byte("CANARY-OF-A-REMOVED-FILE")
+	file, root := xfsDisk(t)
 	reserve := func(command string) string { return testkit.Run(t, "xfs_io", "-x", "-c", command, root) }
 	before := reserve("resblks")
 	reserve("resblks 0")
