@@ -174,9 +174,10 @@ func TestZerosFillTheReserveOfXFS(t *testing.T) {
 	reserve := func(command string) string { return testkit.Run(t, "xfs_io", "-x", "-c", command, root) }
 	before := reserve("resblks")
 	reserve("resblks 0")
-	require.ErrorIs(t, os.WriteFile(filepath.Join(root, "removed"), bytes.Repeat(canary, 64<<20/len(canary)), 0o600), unix.ENOSPC)
+	removed := filepath.Join(root, "removed")
+	require.ErrorIs(t, os.WriteFile(removed, bytes.Repeat(canary, 64<<20/len(canary)), 0o600), unix.ENOSPC)
 	testkit.Run(t, "sync", "-f", root)
-	require.NoError(t, os.Remove(filepath.Join(root, "removed")))
+	require.NoError(t, os.Remove(removed))
 	reserve("resblks " + strings.Fields(before)[3])
 	h := hosttest.Mounted(t, root)
 	_, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
