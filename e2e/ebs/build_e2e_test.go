@@ -34,8 +34,9 @@ const processor = "x86_64"
 // launches the images, and looks for everything that should not be there. The
 // caller has only the permissions of the example's policy.
 func TestBuild(t *testing.T) {
+	all := build(t)
 	c := newCloud(t, mirror.Options{})
-	d := newWorkstation(t, c, build(t))
+	d := newWorkstation(t, c, all)
 	begin := time.Now()
 	args := []string{
 		"-var", `tags={"team"="nodes"}`, "-var", "publish_under=/eksnode", "-var", "kms_key_id=alias/home",

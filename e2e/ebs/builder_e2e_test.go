@@ -27,6 +27,12 @@ const baseImage = "ami-00000001"
 // login.
 func newBuilder(t *testing.T) *workstation {
 	t.Helper()
+	var all programs
+	var err error
+	all.packer, err = tools.Packer(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	all.amazon, err = tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
@@ -34,11 +40,6 @@ func newBuilder(t *testing.T) *workstation {
 	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
 	c := newAPI(t, ctx, lab)
 	c.Images, c.Published["/aws/base"] = baseImages(""), baseImage
-	var all programs
-	all.packer, err = tools.Packer(ctx, "", t.Output())
-	require.NoError(t, err)
-	all.amazon, err = tools.Build(ctx, tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
-	require.NoError(t, err)
 	return newWorkstation(t, c, all)
 }
 

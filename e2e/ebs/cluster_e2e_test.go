@@ -33,6 +33,7 @@ import (
 // the cluster's name alone: version and network come from EKS, the base image
 // from its publisher's parameter.
 func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
+	all := build(t)
 	c := newCloud(t, mirror.Options{})
 	var subnets struct {
 		Subnets []struct {
@@ -52,7 +53,7 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	require.Len(t, found.Images, 1)
 	c.Published["/aws/service/debian/release/13/latest/amd64"] = found.Images[0].ID
 
-	d := newWorkstation(t, c, build(t))
+	d := newWorkstation(t, c, all)
 	template, err := filepath.Abs(repository + "/examples/cluster")
 	require.NoError(t, err)
 	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(), "-var", "allow_http=true", template)
@@ -155,8 +156,9 @@ func (c *cloud) checkNothingLeft() {
 
 // TestFailedBuildLeavesNothing pins a wrong checksum for the kubelet.
 func TestFailedBuildLeavesNothing(t *testing.T) {
+	all := build(t)
 	c := newCloud(t, mirror.Options{})
-	d := newWorkstation(t, c, build(t))
+	d := newWorkstation(t, c, all)
 	pin := `checksums={"1.36.3/x86_64"={"kubelet"="` + strings.Repeat("0", 64) + `"}}`
 	out, err := d.run("build", d.variables("-var", pin, "-only=amazon-ebs.al2023-x86_64-*")...)
 	require.Error(t, err)
@@ -167,8 +169,9 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 // TestInterruptedBuildLeavesNothing presses Ctrl-C during the download of the
 // kubelet over a slow line.
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
+	all := build(t)
 	c := newCloud(t, mirror.Options{BytesPerSecond: 8 << 20})
-	d := newWorkstation(t, c, build(t))
+	d := newWorkstation(t, c, all)
 	var out bytes.Buffer
 	command := d.command(append(append([]string{"build", "-only=amazon-ebs.al2023-x86_64-*"}, d.variables()...), d.template)...)
 	command.Stdout, command.Stderr = &out, &out
@@ -205,7 +208,8 @@ const (
 	canonical = "099720109477"
 )
 
-// limit bounds a test, so that a hang becomes a failure with a log.
+// limit bounds a test, so that a hang becomes a failure with a log. Programs are compiled
+// before: without caches that takes longer.
 const limit = 15 * time.Minute
 
 // cloud is a lab with AWS in it.
@@ -220,6 +224,8 @@ type cloud struct {
 
 func newCloud(t *testing.T, line mirror.Options) *cloud {
 	t.Helper()
+	assets, err := mirror.Build(t.Context(), "", "amd64", t.Output())
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	lab, root, err := machine.Open(ctx, t.Output(), machine.Nspawn)
@@ -228,7 +234,7 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 
 	c := newAPI(t, ctx, lab)
 	c.Machines, c.Images = machines{lab}, baseImages(root)
-	c.serveMirror(line)
+	c.serveMirror(assets.Folder, line)
 	return c
 }
 
@@ -295,13 +301,11 @@ func baseImages(root string) []*aws.Image {
 }
 
 // serveMirror serves the node's programs on an address that the machines reach.
-func (c *cloud) serveMirror(line mirror.Options) {
+func (c *cloud) serveMirror(folder string, line mirror.Options) {
 	c.t.Helper()
-	assets, err := mirror.Build(c.ctx, "", "amd64", c.t.Output())
-	require.NoError(c.t, err)
 	listener, err := c.lab.Listen(c.ctx, "tcp", net.JoinHostPort(c.lab.HostAddress(), mirrorPort))
 	require.NoError(c.t, err)
-	c.mirror, err = mirror.ServeOn(c.ctx, listener, assets.Folder, line)
+	c.mirror, err = mirror.ServeOn(c.ctx, listener, folder, line)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { assert.NoError(c.t, c.mirror.Close()) })
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // auditScript mounts the file system of the disk $1 at $2, audits it with the
@@ -187,16 +186,14 @@ func row(name, owner, processor, device string) string {
 // TestValidate initializes and validates every example for packer: the full matrix,
 // unchanged and with a user's mistakes.
 func TestValidate(t *testing.T) {
+	all := build(t)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
 
-	all := build(t)
 	c := newAPI(t, ctx, lab)
-	all.packer, err = tools.Packer(ctx, "", t.Output())
-	require.NoError(t, err)
 	d := newWorkstation(t, c, all)
 	validateExamples(t, d)
 	validateMatrix(t, d)

@@ -21,13 +21,14 @@ import (
 // Packer and its amazon-ebs build on machines, the command audits the AMIs, and the teardown
 // leaves the account as it was. The machine of arm64 has this machine's processor.
 func TestProofBuildsWithPacker(t *testing.T) {
+	all := build(t)
 	c := newCloud(t, mirror.Options{})
 	for _, i := range c.Images {
 		if i.Name == "debian-13-arm64-20251112-2294" {
 			i.User, i.Disk = "admin", aws.Disk{Root: c.Images[0].Disk.Root}
 		}
 	}
-	d := newWorkstation(t, c, build(t))
+	d := newWorkstation(t, c, all)
 	// The SDK of the proof and of the command is outside the lab's network.
 	c.Serve()
 	c.ServeEBS()
