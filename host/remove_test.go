@@ -197,7 +197,8 @@ func TestAnImmutableFileDoesNotStopTheRemoval(t *testing.T) {
 			chattr(t, "+i", locked)
 			t.Cleanup(func() { chattr(t, "-i", locked) })
 			gone, err := r.do(i.Files, "/state")
-			require.EqualError(t, err, "remove /state/file: operation not permitted (immutable or append-only? see lsattr; chattr -ia clears it)")
+			require.EqualError(t, err, "remove /state/file: operation not permitted "+
+				"(immutable or append-only? see lsattr; chattr -ia clears it)")
 			assert.Equal(t, []string{"file"}, testkit.Names(t, filepath.Dir(locked)))
 			assert.Equal(t, Removal{Entries: 1002, Bytes: 1001}, gone)
 		})

@@ -3,7 +3,6 @@
 package ebs_test
 
 import (
-	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
@@ -33,12 +33,7 @@ func newBuilder(t *testing.T) *workstation {
 	require.NoError(t, err)
 	all.amazon, err = tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
-	c := newAPI(t, ctx, lab)
+	c := newAPI(t, lab.Open(t, limit, machine.Nspawn))
 	c.Images, c.Published["/aws/base"] = baseImages(""), baseImage
 	return newWorkstation(t, c, all)
 }

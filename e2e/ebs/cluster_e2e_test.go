@@ -8,7 +8,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/textproto"
 	"os/exec"
@@ -23,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
@@ -217,7 +217,7 @@ type cloud struct {
 	*aws.World
 	t      *testing.T
 	ctx    context.Context
-	lab    *machine.Lab
+	lab    *lab.Lab
 	url    string         // address of AWS
 	mirror *mirror.Server // address of the mirror for the node's programs
 }
@@ -226,29 +226,24 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 	t.Helper()
 	assets, err := mirror.Build(t.Context(), "", "amd64", t.Output())
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	lab, root, err := machine.Open(ctx, t.Output(), machine.Nspawn)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
-
-	c := newAPI(t, ctx, lab)
-	c.Machines, c.Images = machines{lab}, baseImages(root)
-	c.serveMirror(assets.Folder, line)
+	l := lab.Open(t, limit, machine.Nspawn)
+	c := newAPI(t, l)
+	c.Machines, c.Images = machines{l.Lab}, baseImages(l.Root)
+	c.mirror = l.ServeMirror(t, l.Port(mirrorPort), assets.Folder, line)
 	return c
 }
 
-func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
+func newAPI(t *testing.T, l *lab.Lab) *cloud {
 	t.Helper()
 	w := aws.New(t).Prompt("Packer's own builder decides what is repeated")
 	w.Folder, w.Region = t.TempDir(), region
 	// Loopback of the lab's namespace: the machines cannot reach it.
-	listener, err := lab.Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := l.Listen(l.Ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := &http.Server{Handler: w}
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	go func() { _ = server.Serve(listener) }() // ErrServerClosed
-	return &cloud{World: w, t: t, ctx: ctx, lab: lab, url: "http://" + listener.Addr().String()}
+	return &cloud{World: w, t: t, ctx: l.Ctx, lab: l, url: "http://" + listener.Addr().String()}
 }
 
 // names of the base images that the example finds
@@ -298,16 +293,6 @@ func baseImages(root string) []*aws.Image {
 		i.ID = fmt.Sprintf("ami-%08x", n+1)
 	}
 	return all
-}
-
-// serveMirror serves the node's programs on an address that the machines reach.
-func (c *cloud) serveMirror(folder string, line mirror.Options) {
-	c.t.Helper()
-	listener, err := c.lab.Listen(c.ctx, "tcp", net.JoinHostPort(c.lab.HostAddress(), mirrorPort))
-	require.NoError(c.t, err)
-	c.mirror, err = mirror.ServeOn(c.ctx, listener, folder, line)
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { assert.NoError(c.t, c.mirror.Close()) })
 }
 
 // call makes an API call with an AWS client.
@@ -361,16 +346,12 @@ func counter(t *testing.T, text, name string) int {
 // TestConnectionsOutOfTheLabAreCounted proves that strays counts connections.
 // Without it, a broken counter would let every build pass.
 func TestConnectionsOutOfTheLabAreCounted(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
-	c := &cloud{t: t, ctx: ctx, lab: lab}
+	l := lab.Open(t, limit, machine.Nspawn)
+	c := &cloud{t: t, ctx: l.Ctx, lab: l}
 	before := c.strays()
 	for _, stray := range []string{"/dev/tcp/192.0.2.1/443", "/dev/udp/192.0.2.53/53", "/dev/tcp/2001:db8::1/443"} {
 		var failed *exec.ExitError
-		require.ErrorAs(t, lab.Command(ctx, "bash", "-c", "exec 3<>"+stray).Run(), &failed)
+		require.ErrorAs(t, l.Command(l.Ctx, "bash", "-c", "exec 3<>"+stray).Run(), &failed)
 	}
 	assert.Equal(t, before+3, c.strays())
 }

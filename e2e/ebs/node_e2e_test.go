@@ -3,7 +3,6 @@
 package ebs_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
@@ -187,13 +187,7 @@ func row(name, owner, processor, device string) string {
 // unchanged and with a user's mistakes.
 func TestValidate(t *testing.T) {
 	all := build(t)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
-
-	c := newAPI(t, ctx, lab)
+	c := newAPI(t, lab.Open(t, limit, machine.Nspawn))
 	d := newWorkstation(t, c, all)
 	validateExamples(t, d)
 	validateMatrix(t, d)
