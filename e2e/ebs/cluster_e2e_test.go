@@ -224,8 +224,7 @@ type cloud struct {
 
 func newCloud(t *testing.T, line mirror.Options) *cloud {
 	t.Helper()
-	assets, err := mirror.Build(t.Context(), "", "amd64", t.Output())
-	require.NoError(t, err)
+	assets := lab.Assets(t)
 	l := lab.Open(t, limit, machine.Nspawn)
 	c := newAPI(t, l)
 	c.Machines, c.Images = machines{l.Lab}, baseImages(l.Root)

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
@@ -78,9 +76,7 @@ func (w *world) builder() *node {
 // scrubs and captures it.
 func (w *world) build(prepare func(*node)) {
 	w.t.Helper()
-	assets, err := mirror.Build(w.t.Context(), lab.Kubelet, runtime.GOARCH, w.t.Output())
-	require.NoError(w.t, err)
-	server := w.ServeMirror(w.t, w.Port("8080"), assets.Folder, mirror.Options{})
+	server := w.ServeMirror(w.t, w.Port("8080"), lab.Assets(w.t).Folder, mirror.Options{})
 	n := w.builder()
 	if prepare != nil {
 		prepare(n)

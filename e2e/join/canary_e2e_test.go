@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/netip"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -213,10 +212,7 @@ func (w *world) provision(i *instance) {
 // test can interrupt a download.
 func (w *world) slowMirror() string {
 	w.t.Helper()
-	assets, err := mirror.Build(w.Ctx, "", runtime.GOARCH, w.t.Output())
-	require.NoError(w.t, err)
-	server := w.ServeMirror(w.t, w.Port("0"), assets.Folder, mirror.Options{BytesPerSecond: 1 << 20})
-	return server.URL()
+	return w.ServeMirror(w.t, w.Port("0"), lab.Assets(w.t).Folder, mirror.Options{BytesPerSecond: 1 << 20}).URL()
 }
 
 // ended waits for provisioning to succeed or fail, and returns its output.
