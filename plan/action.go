@@ -333,8 +333,9 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 		return itemError(item, "", err)
 	}
 	sink.Begin(item.ID(), item.Phase(), len(answer.Actions))
+	out.Findings = answer.Findings
 	if len(answer.Actions) == 0 {
-		out.Status, out.Findings = Unchanged, answer.Findings
+		out.Status = Unchanged
 		return nil
 	}
 	for _, a := range answer.Actions {

@@ -53,10 +53,12 @@ func TestAFailureSkipsLaterPhases(t *testing.T) {
 	var a, b, c bool
 	boom := errors.New("boom")
 	outcomes, err := Apply(t.Context(), nil, []Item{
-		flag{id: "a", phase: "1", on: &a, err: boom}, flag{id: "b", phase: "1", on: &b}, flag{id: "c", phase: "2", on: &c},
+		flag{id: "a", phase: "1", on: &a, err: boom, findings: []Finding{{Target: "/x"}}},
+		flag{id: "b", phase: "1", on: &b}, flag{id: "c", phase: "2", on: &c},
 	}, &log{})
 	require.ErrorIs(t, err, boom)
 	assert.EqualError(t, err, "a: write a: boom")
+	assert.Equal(t, []Finding{{Target: "/x"}}, outcomes[0].Findings)
 	assert.Equal(t, []Status{Failed, Done, Skipped}, []Status{outcomes[0].Status, outcomes[1].Status, outcomes[2].Status})
 	assert.False(t, c)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -79,7 +80,8 @@ func readBoots(in io.ReaderAt, found map[string]Boot) {
 // list reads the chain of arrays with the offsets of the entries. Each is after the one
 // before it, or the file is damaged.
 func (j *journal) list(at uint64, width int, count uint64) {
-	head := make([]byte, 24)
+	head, number := make([]byte, 24), make([]byte, width)
+	in := bufio.NewReader(nil)
 	for at != 0 && uint64(len(j.entries)) < count {
 		if _, err := j.in.ReadAt(head, int64(at)); err != nil || head[0] != 6 {
 			return
@@ -87,12 +89,15 @@ func (j *journal) list(at uint64, width int, count uint64) {
 		size := binary.LittleEndian.Uint64(head[8:])
 		next := binary.LittleEndian.Uint64(head[16:])
 		items := min(max(size, 24)-24, (count-uint64(len(j.entries)))*uint64(width))
-		list := make([]byte, items)
-		n, _ := j.in.ReadAt(list, int64(at)+24)
-		for ; n >= width; n, list = n-width, list[width:] {
-			entry := uint64(binary.LittleEndian.Uint32(list))
+		// An array claims its size, and the file may end before.
+		in.Reset(io.NewSectionReader(j.in, int64(at)+24, int64(items)))
+		for {
+			if _, err := io.ReadFull(in, number); err != nil {
+				break
+			}
+			entry := uint64(binary.LittleEndian.Uint32(number))
 			if width == 8 {
-				entry = binary.LittleEndian.Uint64(list)
+				entry = binary.LittleEndian.Uint64(number)
 			}
 			j.entries = append(j.entries, entry)
 		}

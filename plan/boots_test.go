@@ -96,4 +96,15 @@ func TestDamagedJournalsEnd(t *testing.T) {
 		readBoots(bytes.NewReader(damaged[:random.IntN(len(damaged))]), found)
 		assert.LessOrEqual(t, len(found), bootsMost, "seed %d", seed)
 	}
+	// A chain of arrays, each of which claims a GiB.
+	hostile := make([]byte, 200+100*24)
+	copy(hostile, "LPKSHHRH")
+	binary.LittleEndian.PutUint64(hostile[152:], 1<<40)
+	binary.LittleEndian.PutUint64(hostile[176:], 200)
+	for at := 200; at < len(hostile); at += 24 {
+		hostile[at] = 6
+		binary.LittleEndian.PutUint64(hostile[at+8:], 1<<30)
+		binary.LittleEndian.PutUint64(hostile[at+16:], uint64(at+24))
+	}
+	assert.Less(t, testkit.Allocated(func() { readBoots(bytes.NewReader(hostile), map[string]Boot{}) }), uint64(1<<24))
 }

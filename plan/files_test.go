@@ -192,15 +192,16 @@ func TestUnsuitableReportPathsAreRefused(t *testing.T) {
 func TestReportsFollowALink(t *testing.T) {
 	folder := t.TempDir()
 	link, file := filepath.Join(folder, "link"), filepath.Join(folder, "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.Symlink(file, link))
-	f, err := ClaimReport(link, begunBy("a"), nil)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	assert.Equal(t, Unfinished, kept(t, file).Result)
-	st, err := os.Lstat(link)
-	require.NoError(t, err)
-	assert.NotZero(t, st.Mode()&os.ModeSymlink)
+	for range 2 { // the file is missing at first
+		f, err := ClaimReport(link, begunBy("a"), nil)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		assert.Equal(t, Unfinished, kept(t, file).Result)
+		st, err := os.Lstat(link)
+		require.NoError(t, err)
+		assert.NotZero(t, st.Mode()&os.ModeSymlink)
+	}
 }
 
 func TestABoundedReportLeavesItsOriginAlone(t *testing.T) {

@@ -60,7 +60,11 @@ func ClaimReport(path string, begun Report, encode func(Report) ([]byte, error))
 			return nil, err
 		}
 	}
-	if err := f.Write(begun); err != nil {
+	// A link to nothing has led to a new file.
+	if f.path, err = filepath.EvalSymlinks(path); err == nil {
+		err = f.Write(begun)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

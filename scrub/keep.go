@@ -110,11 +110,8 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 		}
 		return err
 	}
-	accounts, err := h.Content("/etc/passwd")
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range rule.ParseAccounts(string(accounts)) {
+	d := &rule.Draft{Host: h}
+	for _, a := range d.Accounts() {
 		if !rule.IsPerson(a.UID) {
 			continue
 		}
@@ -123,7 +120,7 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 		}
 	}
 	m, err := manifest.Load(h)
-	if err != nil || m == nil {
+	if err = errors.Join(d.Err, err); err != nil || m == nil {
 		return needed, err
 	}
 	for _, name := range m.Paths() {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -129,6 +130,26 @@ func TestHostKeysStayIfNoUnitCreatesThem(t *testing.T) {
 	assert.FileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
 	require.Len(t, outcomes[0].Findings, 1)
 	assert.Contains(t, outcomes[0].Findings[0].Reason, "no unit on this machine creates SSH host keys at boot")
+}
+
+// TestSwapInUseIsKnownByItsWholeName: /swap and /swapfile are unused.
+func TestSwapInUseIsKnownByItsWholeName(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		hosttest.Lay(t, "/", map[string]string{
+			"swapfile": "memory", "swap": "memory", "swap.img": "memory",
+			"run/systemd/system/": "", "tmp/1/root": "-> /", // systemd started this root
+			"etc/fstab": "/swapfile none swap sw 0 0\n/swap.img none swap sw 0 0\n",
+			"tmp/swaps": "Filename\n/var/swapfile file 1 1 1\n/mnt/swap file 1 1 1\n/swap.img file 1 1 1\n",
+		})
+		require.NoError(t, unix.Mount("/tmp/swaps", "/proc/swaps", "", unix.MS_BIND, ""))
+		require.NoError(t, unix.Mount("/tmp/1", "/proc/1", "", unix.MS_BIND, ""))
+		outcomes := apply(t, h, Spec{Only: []string{"swap"}})
+		assert.NoFileExists(t, "/swapfile")
+		assert.NoFileExists(t, "/swap")
+		require.Len(t, outcomes[0].Findings, 1)
+		assert.Equal(t, "/swap.img", outcomes[0].Findings[0].Target)
+		assert.Equal(t, "/swap.img none swap sw 0 0\n", testkit.Content(t, "/etc/fstab"))
+	})
 }
 
 // TestAnOfflineRootHasNoKernelState: swap and mounts are those of the machine around it.

@@ -182,7 +182,8 @@ func TestZerosFillTheReserveOfXFS(t *testing.T) {
 	h := hosttest.Mounted(t, root)
 	_, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
 	require.NoError(t, err)
-	assert.Equal(t, before, reserve("resblks"))
+	// XFS gives blocks of removed files back a moment later.
+	require.Eventually(t, func() bool { return reserve("resblks") == before }, time.Minute, 10*time.Millisecond)
 	testkit.Run(t, "sync", "-f", root)
 	assert.Less(t, bytes.Count([]byte(testkit.Content(t, file)), canary)*len(canary), 4*8*4096)
 }

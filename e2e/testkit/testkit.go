@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,4 +146,13 @@ func Gzip[S string | []byte](text S) []byte {
 	_, _ = w.Write([]byte(text)) // into memory
 	_ = w.Close()
 	return packed.Bytes()
+}
+
+// Allocated returns how many bytes work allocates, also those that are free again.
+func Allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

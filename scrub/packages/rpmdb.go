@@ -267,6 +267,7 @@ func readBerkeley(r *rpmParts, each func([]byte) error) error {
 				return errDamaged
 			}
 			var header []byte
+			length := min(order.Uint32(p[at+8:]), rpmHeaderMost)
 			for next := order.Uint32(p[at+4:]); next != 0; {
 				c, err := page(next)
 				if err != nil {
@@ -276,7 +277,9 @@ func readBerkeley(r *rpmParts, each func([]byte) error) error {
 				if c[25] != chainPage || used > len(c) {
 					return errDamaged
 				}
-				header, next = append(header, c[headSize:used]...), order.Uint32(c[16:])
+				if header, next = append(header, c[headSize:used]...), order.Uint32(c[16:]); len(header) > int(length) {
+					return errDamaged
+				}
 			}
 			if err := each(header); err != nil {
 				return err

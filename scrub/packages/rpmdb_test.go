@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var sampleRPMs = []RPM{
@@ -83,6 +85,8 @@ func TestHostileRPMDatabasesEnd(t *testing.T) {
 		_, err := made.read(t)
 		require.ErrorIs(t, err, errDamaged, made.name)
 	}
+	chain.data = append(chain.data, make([]byte, 1<<26)...)
+	assert.Less(t, testkit.Allocated(func() { _, _ = chain.read(t) }), uint64(1<<28))
 }
 
 // Lines that rpm does not print in its format are an error.

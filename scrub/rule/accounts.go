@@ -74,7 +74,7 @@ func Homes(h *host.Host) (there, systems []string, err error) {
 // sorted and each once.
 func homesOf(passwd string) []string {
 	homes := []string{"/root"}
-	for _, a := range ParseAccounts(passwd) {
+	for _, a := range parseAccounts(passwd) {
 		homes = append(homes, a.Home)
 	}
 	slices.Sort(homes)
@@ -98,9 +98,9 @@ func accountLines(h *host.Host) (string, error) {
 	return lines.String(), nil
 }
 
-// ParseAccounts returns the accounts with an absolute home in the text of a
+// parseAccounts returns the accounts with an absolute home in the text of a
 // passwd(5). As in glibc, the shell may be missing.
-func ParseAccounts(passwd string) []Account {
+func parseAccounts(passwd string) []Account {
 	var accounts []Account
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

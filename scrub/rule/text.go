@@ -111,7 +111,7 @@ func WithoutLines(text string, drop func(line string) bool) string {
 func (d *Draft) Accounts() []Account {
 	lines, err := accountLines(d.Host)
 	d.Failed(err)
-	return ParseAccounts(lines)
+	return parseAccounts(lines)
 }
 
 // Says describes the line for a finding.

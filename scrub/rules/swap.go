@@ -15,14 +15,17 @@ import (
 // unusedSwapFiles plans the removal of swap files. A swap file in use is a
 // finding: its memory must go elsewhere first.
 func unusedSwapFiles(d *rule.Draft) {
-	active := ""
+	var active []string
 	if d.Host.HasSystemd() {
-		active = string(d.Content("/proc/swaps"))
+		for line := range strings.Lines(string(d.Content("/proc/swaps"))) {
+			name, _, _ := strings.Cut(line, " ")
+			active = append(active, name)
+		}
 	}
 	for _, name := range d.Paths[1:] {
 		switch {
 		case !d.IsFile(name):
-		case strings.Contains(active, name+" "):
+		case slices.Contains(active, name):
 			d.Find(name, "in use as swap: run swapoff "+name+" and remove its line from /etc/fstab")
 		default:
 			d.Remove(name, "it holds memory of the build")
@@ -33,11 +36,11 @@ func unusedSwapFiles(d *rule.Draft) {
 
 // fstabWithoutSwapFiles plans fstab(5) without the lines of removed swap files:
 // a boot would wait for them.
-func fstabWithoutSwapFiles(d *rule.Draft, active string) {
+func fstabWithoutSwapFiles(d *rule.Draft, active []string) {
 	text := string(d.Content(d.Paths[0]))
 	left := rule.WithoutLines(text, func(line string) bool {
 		f := strings.Fields(line)
-		return len(f) > 2 && f[2] == "swap" && slices.Contains(d.Paths[1:], f[0]) && !strings.Contains(active, f[0]+" ")
+		return len(f) > 2 && f[2] == "swap" && slices.Contains(d.Paths[1:], f[0]) && !slices.Contains(active, f[0])
 	})
 	if left != text {
 		d.Write(plan.Write, d.Paths[0], []byte(left), "names a swap file that the scrub removes")

@@ -61,6 +61,7 @@ func TestKeyFilesAreFound(t *testing.T) {
 		{"srv/passwords.kdbx", "\x03\xd9\xa2\x9a\x67\xfb\x4b\xb5" + strings.Repeat("\x00", 40), "a KeePass database"},
 		{"root/private-keys-v1.d/0.key", "(21:protected-private-key(3:rsa", "a private key of GnuPG"},
 		{"srv/db_password", "hunter2\n", "a secret by its name, with one value"},
+		{"srv/app_token", "0123abcd9876efgh5\n", "a secret by its name, with one value"},
 		{"srv/in-text", "key: " + base64.StdEncoding.EncodeToString(eight) + "\n", ""},
 	}
 	files := map[string]string{}

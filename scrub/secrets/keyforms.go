@@ -44,8 +44,10 @@ func keyForm(name string, head []byte) string {
 		if javaKey(head) {
 			return "a Java key store with a private key"
 		}
-	case head[0] == 0x30:
-		return derForm(head)
+	case head[0] == 0x30: // which is also the digit 0 of a text
+		if kind := derForm(head); kind != "" {
+			return kind
+		}
 	case bytes.HasPrefix(head, []byte{5, 2, 0, 0}) && keytab(head):
 		return "a Kerberos keytab"
 	case head[0]&0xfc == 0x94 || head[0] == 0xc5:
