@@ -83,6 +83,8 @@ func TestTruncateKeepsOtherHardLinks(t *testing.T) {
 	assert.Equal(t, "log", string(value[:n]))
 	assert.Equal(t, "text", testkit.Content(t, filepath.Join(i.root, "var/other")))
 	assert.Len(t, testkit.Names(t, filepath.Dir(file)), 1, "no temporary file remains")
+	i.link(t, "/var/log/f", "var/log/alias")
+	assert.ErrorIs(t, i.Files.Truncate("/var/log/alias"), unix.ELOOP)
 
 	require.NoError(t, i.Files.Unshare("/var/other")) // it shares its inode with outside
 	shared := stat(t, filepath.Join(i.root, "var/other"))

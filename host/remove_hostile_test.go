@@ -140,13 +140,15 @@ func TestDotDotInNamesStaysInTheRoot(t *testing.T) {
 	i.put(t, "var/..x/...", "x")
 	i.put(t, "var/gone", "x")
 	i.untouched(t)
-	for _, name := range []string{"/var/..", "/var/../..", "/../..", "../../tree-evil/.."} {
+	for _, name := range []string{
+		"/", "", "//.", "/.", "/..", "/etc/..", "/var/..", "/var/../..", "/../..", "../../tree-evil/..",
+	} {
 		_, err := i.Files.RemoveTree(name)
 		if name == "../../tree-evil/.." { // there is no such folder inside
 			require.NoError(t, err)
 			continue
 		}
-		require.EqualError(t, err, "remove "+name+`: refusing to remove the machine's root or a folder that is named by ".."`)
+		require.ErrorContains(t, err, `: refusing to remove the machine's root or a folder that is named by ".."`, name)
 	}
 	_, err := i.Files.RemoveContents("/var/../..")
 	require.EqualError(t, err, "remove /var/../..: refusing to empty the machine's root; is it a link? replace it by a folder")
@@ -191,6 +193,9 @@ func TestNestedMountsStopARemoval(t *testing.T) {
 			}
 			at := "/var/lib/kubelet/pods/uid/volumes"
 			assert.Equal(t, []string{at + "/new\nline \\040", at, at}, paths)
+			var mounted *MountedError
+			_, err = i.Files.RemoveTree(at)
+			require.ErrorAs(t, err, &mounted, "a mount point")
 		})
 	}
 }

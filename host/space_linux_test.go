@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,53 +14,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-func TestSpaceOfAMissingPathIsThatOfItsParent(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
-	h := mounted(t, root)
-
-	there, err := h.Files.Space("/usr")
-	require.NoError(t, err)
-	missing, err := h.Files.Space("/usr/lib/nothing/here")
-	require.NoError(t, err)
-
-	var st unix.Statfs_t
-	require.NoError(t, unix.Statfs(root, &st))
-	total := st.Blocks * uint64(st.Bsize)
-	for _, s := range []Space{there, missing} {
-		assert.False(t, s.ReadOnly)
-		assert.Greater(t, s.FreeBytes, uint64(0))
-		assert.LessOrEqual(t, s.FreeBytes, total)
-	}
-}
-
-func TestSpaceReportsReadOnly(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
-	usr := filepath.Join(root, "usr")
-	require.NoError(t, unix.Mount("tmpfs", usr, "tmpfs", 0, "size=1m"))
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(usr, 0)) })
-	require.NoError(t, unix.Mount("", usr, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	h := mounted(t, root)
-
-	space, err := h.Files.Space("/usr/bin")
-	require.NoError(t, err)
-	assert.True(t, space.ReadOnly)
-	space, err = h.Files.Space("/etc")
-	require.NoError(t, err)
-	assert.False(t, space.ReadOnly)
-}
-
 func TestSpaceOfFileSystems(t *testing.T) {
 	folder := t.TempDir()
-	for options, full := range map[string]bool{"size=1m": false, "size=1m,nr_inodes=1": true} {
-		require.NoError(t, unix.Mount("tmpfs", folder, "tmpfs", 0, options))
-		space, err := mounted(t, folder).Files.Space("/")
+	empty := Space{FreeBytes: 1 << 20, AvailableBytes: 1 << 20, BlockBytes: uint64(os.Getpagesize())}
+	full, readOnly := empty, empty
+	full.NoInodes, readOnly.ReadOnly = true, true
+	for options, want := range map[string]Space{"rw": empty, "nr_inodes=1": full, "ro": readOnly} {
+		testkit.Run(t, "mount", "-t", "tmpfs", "-o", "size=1m,"+options, "tmpfs", folder)
+		files := mounted(t, folder).Files
+		space, err := files.Space("/")
+		missing, missingErr := files.Space("/usr/lib/nothing/here")
 		require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH))
-		require.NoError(t, err)
-		assert.Equal(t, Space{
-			FreeBytes: 1 << 20, AvailableBytes: 1 << 20, BlockBytes: uint64(os.Getpagesize()), NoInodes: full,
-		}, space)
+		require.NoError(t, errors.Join(err, missingErr))
+		assert.Equal(t, want, space)
+		assert.Equal(t, want, missing, "a missing path is on the file system of its parent")
 	}
 	disk := newDisk(t, 8)
 	space, err := mounted(t, disk).Files.Space("/")

@@ -5,7 +5,6 @@ package host
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,13 +109,4 @@ func TestAnImmutableFileIsNotReplaced(t *testing.T) {
 	list, err := os.ReadDir(filepath.Join(i.root, "etc"))
 	require.NoError(t, err)
 	assert.Len(t, list, 1, "no temporary file remains")
-}
-
-// Replace returns the error of its fill function, with the file's name.
-func TestReplaceReturnsTheErrorOfFill(t *testing.T) {
-	i := newImage(t)
-	mine := errors.New("downloading: the server is gone")
-	err := i.Files.Replace("/etc/x", Attributes{Mode: 0o644}, func(io.Writer) error { return mine })
-	assert.ErrorIs(t, err, mine)
-	assert.EqualError(t, err, "write /etc/x: downloading: the server is gone")
 }
