@@ -41,6 +41,21 @@ func (f flag) Plan(context.Context, *host.Host) (Answer, error) {
 	return answer, nil
 }
 
+// fake is an item with any plan.
+type fake struct {
+	id, phase string
+	plan      func() (Answer, error)
+}
+
+func (f fake) ID() string                                       { return f.id }
+func (f fake) Phase() string                                    { return f.phase }
+func (f fake) Plan(context.Context, *host.Host) (Answer, error) { return f.plan() }
+
+// acting is an item that always has these actions to do.
+func acting(id, phase string, actions ...Action) Item {
+	return fake{id, phase, func() (Answer, error) { return Acts(actions...), nil }}
+}
+
 type log struct{ lines []string }
 
 func (l *log) Begin(item, _ string, n int) {
@@ -68,7 +83,7 @@ func TestAFailedActionIsNotCounted(t *testing.T) {
 	for entries, files := range map[int64]int{0: 0, 2: 1} {
 		broken := Action{Verb: Remove, Target: "/x", Reason: "r", Hash: func() ([]FileHash, error) { return []FileHash{{Path: "/x"}}, nil },
 			Take: func(context.Context) (host.Removal, error) { return host.Removal{Entries: entries}, errors.New("boom") }}
-		outcomes, err := Apply(t.Context(), nil, []Item{acting{broken}}, &log{})
+		outcomes, err := Apply(t.Context(), nil, []Item{acting("acting", "p", broken)}, &log{})
 		require.Error(t, err)
 		var r Report
 		r.Applied(outcomes, err)
@@ -78,12 +93,6 @@ func TestAFailedActionIsNotCounted(t *testing.T) {
 		assert.Len(t, outcomes[0].Actions[0].Files, files)
 	}
 }
-
-type acting struct{ action Action }
-
-func (acting) ID() string                                         { return "acting" }
-func (acting) Phase() string                                      { return "p" }
-func (a acting) Plan(context.Context, *host.Host) (Answer, error) { return Acts(a.action), nil }
 
 // Findings are reported. They do not stop an item's actions, and stay afterwards.
 func TestFindingsAreReportedAndStay(t *testing.T) {
@@ -131,25 +140,19 @@ func TestAnActionWithoutEffectIsAFailure(t *testing.T) {
 	assert.EqualError(t, err, "a: verifying: still to do afterwards: write a (it is off)")
 }
 
-type actions []Action
-
-func (actions) ID() string                                         { return "several" }
-func (actions) Phase() string                                      { return "1" }
-func (a actions) Plan(context.Context, *host.Host) (Answer, error) { return Acts(a...), nil }
-
 // An interrupt stops an item after the current action. Other items of the phase
 // do not run.
 func TestACancelledRunStopsBetweenActions(t *testing.T) {
 	var b bool
 	gone := errors.New("terminated")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	several := actions{
-		{Verb: Write, Target: "first", Do: func(context.Context, Progress) error { cancel(gone); return nil }},
-		{Verb: Write, Target: "second", Do: func(context.Context, Progress) error {
+	several := acting("several", "1",
+		Action{Verb: Write, Target: "first", Do: func(context.Context, Progress) error { cancel(gone); return nil }},
+		Action{Verb: Write, Target: "second", Do: func(context.Context, Progress) error {
 			t.Error("the second action ran after the interrupt")
 			return nil
 		}},
-	}
+	)
 	outcomes, err := Apply(ctx, nil, []Item{several, flag{id: "b", phase: "1", on: &b}}, &log{})
 	require.EqualError(t, err, "several: stopping: terminated\nstopping before b: terminated")
 	assert.Equal(t, []Status{Failed, Skipped}, []Status{outcomes[0].Status, outcomes[1].Status})
@@ -201,10 +204,12 @@ func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) 
 func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 	on, off := true, false
 	ctx, cancel := context.WithCancelCause(t.Context())
+	notHere := func() (Answer, error) { return Answer{NotApplicable: "there is no such disk"}, nil }
+	last := func() (Answer, error) { cancel(errors.New("gone")); return Answer{}, nil }
 	items := []Item{
 		flag{id: "clean", on: &on}, flag{id: "dirty", on: &off}, flag{id: "found", on: &on, findings: []Finding{{"/y", "who knows"}}},
-		flag{id: "blind", on: &on, planErr: errors.New("no passwd")}, elsewhere{flag{id: "elsewhere", on: &on}},
-		ends{flag{id: "last", on: &on}, func() { cancel(errors.New("gone")) }}, flag{id: "late", on: &on}, flag{id: "later", on: &on},
+		flag{id: "blind", on: &on, planErr: errors.New("no passwd")}, fake{"elsewhere", "", notHere},
+		fake{"last", "", last}, flag{id: "late", on: &on}, flag{id: "later", on: &on},
 	}
 	var l log
 	list, checks := Look(ctx, nil, items, &l)
@@ -222,34 +227,29 @@ func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 	assert.Contains(t, l.lines, "end blind failed")
 }
 
-// elsewhere is an item that does not apply to this host.
-type elsewhere struct{ flag }
-
-func (elsewhere) Plan(context.Context, *host.Host) (Answer, error) {
-	return Answer{NotApplicable: "there is no such disk"}, nil
-}
-
-// ends is an item whose Plan stops the run.
-type ends struct {
-	flag
-	stop func()
-}
-
-func (e ends) Plan(ctx context.Context, h *host.Host) (Answer, error) {
-	e.stop()
-	return e.flag.Plan(ctx, h)
-}
-
 // A report has the bytes of each download, their sum, and totals of each phase.
 func TestReportsHaveFetchedBytesAndPhases(t *testing.T) {
 	fetch := func(name string, size int64, err error) Item {
 		done := false
-		return fetching{flag{id: name, phase: "assets", on: &done}, size, err}
+		download := Action{Verb: Fetch, Target: name, Do: func(_ context.Context, progress Progress) error {
+			progress(size/2, size)
+			progress(size, size)
+			done = err == nil
+			return err
+		}}
+		return fake{name, "assets", func() (Answer, error) {
+			if done {
+				return Answer{}, nil
+			}
+			return Acts(download), nil
+		}}
 	}
-	wipe := func(_ context.Context, progress Progress) error { progress(99, 99); return nil }
+	wipe := acting("wipe", "wipe", Action{Verb: Wipe, Target: "/", Do: func(_ context.Context, progress Progress) error {
+		progress(99, 99)
+		return nil
+	}})
 	outcomes, err := Apply(t.Context(), nil, []Item{
-		fetch("kubelet", 100, nil), fetch("runc", 20, errors.New("cut off")),
-		once{{Verb: Wipe, Target: "/", Do: wipe}},
+		fetch("kubelet", 100, nil), fetch("runc", 20, errors.New("cut off")), wipe,
 	}, &log{})
 	require.EqualError(t, err, "runc: fetch runc: cut off")
 	var r Report
@@ -266,36 +266,10 @@ func TestReportsHaveFetchedBytesAndPhases(t *testing.T) {
 		{Phase: "assets", Totals: Totals{Items: 2, Changed: 1, Actions: 1, Fetched: 120}, Failed: 1},
 		{Phase: "wipe", Totals: Totals{Items: 1}, Skipped: 1},
 	}, r.Phases)
-	outcomes, err = Apply(t.Context(), nil, []Item{once{{Verb: Wipe, Target: "/", Do: wipe}}}, &log{})
+	outcomes, err = Apply(t.Context(), nil, []Item{wipe}, &log{})
 	require.Error(t, err, "the item always has something to do, so verifying must fail")
 	assert.Zero(t, outcomes[0].Actions[0].Fetched, "bytes of a wipe must not count as fetched")
 }
-
-// fetching is an item that downloads size bytes.
-type fetching struct {
-	flag
-	size int64
-	err  error
-}
-
-func (f fetching) Plan(context.Context, *host.Host) (Answer, error) {
-	if *f.on {
-		return Answer{}, nil
-	}
-	return Acts(Action{Verb: Fetch, Target: f.id, Do: func(_ context.Context, progress Progress) error {
-		progress(f.size/2, f.size)
-		progress(f.size, f.size)
-		*f.on = f.err == nil
-		return f.err
-	}}), nil
-}
-
-// once has the actions of an item in the phase wipe.
-type once []Action
-
-func (once) ID() string                                         { return "wipe" }
-func (once) Phase() string                                      { return "wipe" }
-func (o once) Plan(context.Context, *host.Host) (Answer, error) { return Acts(o...), nil }
 
 // The audit after a scrub decides the scrub's result, unless the audit only warns.
 func TestAuditsDecideTheResultOfAScrub(t *testing.T) {

@@ -104,26 +104,6 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 	}
 }
 
-// pacman's database protects files of packages as dpkg's does.
-func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
-	h, _ := surrounded(t, map[string]string{
-		"etc/passwd": passwd, "opt/pkg/owned": "x", "opt/pkg/backup": "x", "var/lib/pacman/local/ALPM_DB_VERSION": "9",
-		"var/lib/pacman/local/pkg-1.0-1/files": "%FILES%\nopt/\nopt/pkg/\nopt/pkg/owned\n\n%BACKUP%\nopt/pkg/backup\t0\n",
-	})
-	for name, want := range map[string]string{
-		"/opt/pkg/owned":  "x: /opt/pkg/owned belongs to the package pkg-1.0-1" + belongs,
-		"/opt/pkg/backup": "",
-	} {
-		items := selected(t, Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}, ToScrub)
-		_, err := plan.Apply(t.Context(), h, items, nil)
-		if want == "" {
-			assert.NoError(t, err)
-			continue
-		}
-		assert.EqualError(t, err, want)
-	}
-}
-
 // Kept files stay at any depth below a folder that the rule removes or empties,
 // together with their parent folders. Everything else in the folder goes.
 func TestKeptFilesStay(t *testing.T) {

@@ -80,7 +80,7 @@ func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 		"var/lib/dpkg/info/libc6:amd64.list": "/usr\n/usr/lib\n/usr/lib/x\n",
 		"var/lib/dpkg/info/libc6:arm64.list": "/usr\n/usr/lib\n",
 		"var/lib/pacman/local/a-b-1-2/desc":  "%NAME%\na-b\n\n%VERSION%\n1-2\n\n%BASE%\na\n\n%LICENSE%\nMIT\nGPL-2.0-only\n\n%DESC%\n%NAME%\n",
-		"var/lib/pacman/local/a-b-1-2/files": "%FILES%\nopt/\nopt/a\n",
+		"var/lib/pacman/local/a-b-1-2/files": "%FILES%\nopt/\nopt/a\n\n%BACKUP%\netc/b\t0\n",
 		"var/lib/pacman/local/ALPM_DB":       "9\n",
 	})
 	installed, err := ReadInstalled(t.Context(), h)
@@ -93,7 +93,7 @@ func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 	owners, err := ReadOwners(t.Context(), h)
 	require.NoError(t, err)
 	for place, want := range map[string]string{
-		"/usr": "", "/usr/lib": "", "/usr/bin": "tool", "/usr/bin/tool": "tool", "/usr/lib/x": "libc6:amd64", "/opt/a": "a-b-1-2", "/absent": "", "/": "",
+		"/usr": "", "/usr/lib": "", "/usr/bin": "tool", "/usr/bin/tool": "tool", "/usr/lib/x": "libc6:amd64", "/opt/a": "a-b-1-2", "/etc/b": "", "/absent": "", "/": "",
 	} {
 		assert.Equal(t, want, owners.Of(place), place)
 	}
