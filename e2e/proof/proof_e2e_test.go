@@ -243,16 +243,34 @@ func TestAnInterruptedProof(t *testing.T) {
 
 	w.Before("eks:CreateCluster", func() {})
 	w.Fail("ec2:CreateSubnet", 2, "InvalidVpcID.NotFound", http.StatusBadRequest) // seen late
-	p, err := o.open(t.Context(), o.eksnode, io.Discard)
+	first := o
+	first.share, first.patience = "", "61"
+	p, err := first.open(t.Context(), o.eksnode, io.Discard)
 	require.NoError(t, err)
 	network, err := chosen([]string{"network"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.run(t.Context(), network)) // and then the process is killed
 	made := w.Count()["ec2:CreateVpc"]
-	elsewhere := o
-	elsewhere.region, elsewhere.other = "us-east-1", aws.Region
-	_, _, err = elsewhere.proven(t.Context(), t)
-	require.ErrorContains(t, err, "has the region eu-west-1, not us-east-1: run `make aws-clean` there first")
+	for want, change := range map[string]func(*options){
+		`has the region "eu-west-1", not "us-east-1": run`: func(o *options) { o.region, o.other = "us-east-1", aws.Region },
+		`has the cluster "", not "mine": run`:              func(o *options) { o.cluster = "mine" },
+	} {
+		elsewhere := o
+		change(&elsewhere)
+		_, _, err = elsewhere.proven(t.Context(), t)
+		assert.ErrorContains(t, err, want+" `make aws-clean` there first")
+	}
+	again := o
+	again.disk, again.run = "", "other"
+	next, err := again.open(t.Context(), o.eksnode, io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, next.load())
+	for name, want := range map[string]string{
+		"share": o.share, "patience": o.patience, // as given now
+		"disk": o.disk, "run": testRun, "mine": testRun, "vpc": p.state.Vars["vpc"], // of the interrupted run
+	} {
+		assert.Equal(t, want, next.state.Vars[name], name)
+	}
 	_, _, err = o.proven(t.Context(), t)
 	require.NoError(t, err)
 	assert.Equal(t, made, w.Count()["ec2:CreateVpc"], "the network is not made again")

@@ -59,7 +59,8 @@ func (p *proof) save() error {
 	return os.Rename(p.path("state.json.new"), p.path("state.json"))
 }
 
-// load reads the state of an interrupted run, if there is one.
+// load reads the state of an interrupted run, if there is one. The run keeps what its scripts
+// made, and takes its options from this call.
 func (p *proof) load() error {
 	text, err := os.ReadFile(p.path("state.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,11 +73,17 @@ func (p *proof) load() error {
 	if err := json.Unmarshal(text, &former); err != nil {
 		return fmt.Errorf("reading the interrupted run: %w", err)
 	}
-	for _, name := range []string{"account", "region", "other", "family"} {
-		if former.Vars[name] != now[name] {
-			return fmt.Errorf("the interrupted run of %s has the %s %s, not %s: run `make aws-clean` there first", p.folder, name, former.Vars[name], now[name])
+	for _, name := range []string{"account", "region", "other", "family", "cluster"} {
+		own := name == "cluster" && now[name] == "" && former.Vars[name] == "eksnode-proof-"+former.Vars["run"]
+		if former.Vars[name] != now[name] && !own {
+			return fmt.Errorf("the interrupted run of %s has the %s %q, not %q: run `make aws-clean` there first",
+				p.folder, name, former.Vars[name], now[name])
 		}
 	}
+	maps.DeleteFunc(now, func(name, value string) bool {
+		return slices.Contains([]string{"run", "mine", "cluster"}, name) || name == "disk" && value == ""
+	})
+	maps.Copy(former.Vars, now)
 	p.state = former
 	return nil
 }
