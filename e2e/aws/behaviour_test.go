@@ -5,7 +5,9 @@ package aws_test
 import (
 	"crypto/sha256"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,4 +84,26 @@ func TestFaultsHappenToOneCall(t *testing.T) {
 		assert.Equal(t, want.done, w.Image("node") == nil, fault)
 		assert.Equal(t, want.calls, strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DeregisterImage"), fault)
 	}
+}
+
+// A broken action is not another one that is called at the same time.
+func TestOnlyTheBrokenActionIsTruncated(t *testing.T) {
+	w := aws.Light(t, t.TempDir()).Prompt("only the truncation counts")
+	w.Break("ec2:DescribeVpcs")
+	var all sync.WaitGroup
+	for _, action := range []string{"DescribeVpcs", "DescribeSubnets", "DescribeVpcs", "DescribeSubnets"} {
+		all.Go(func() {
+			for range 1000 {
+				in := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("Version=2016-11-15&Action="+action))
+				in.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+aws.AccessKey+"/20260102/eu-west-1/ec2/aws4_request,")
+				out := httptest.NewRecorder()
+				w.ServeHTTP(out, in)
+				whole := strings.HasSuffix(out.Body.String(), "</"+action+"Response>")
+				if !assert.Equal(t, action == "DescribeSubnets", whole, "%s: %s", action, out.Body) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -296,15 +296,13 @@ func (w *World) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		token = takeToken(in)
 	}
 	recorder := httptest.NewRecorder()
-	w.endpoint.ServeHTTP(recorder, in)
+	call := w.endpoint.Serve(recorder, in)
 	text := recorder.Body.Bytes()
-	all := w.endpoint.Calls()
-	last := all[len(all)-1]
 	if size > 0 && recorder.Code == http.StatusOK &&
-		slices.Contains(strings.Fields(calls()[last.Service].Pages), last.Action) {
+		slices.Contains(strings.Fields(calls()[call.Service].Pages), call.Action) {
 		text = page(text, token, size)
 	}
-	if slices.Contains(w.broken, last.Service+":"+last.Action) {
+	if slices.Contains(w.broken, call.Service+":"+call.Action) {
 		text = text[:len(text)/2]
 	}
 	for name, values := range recorder.Header() {

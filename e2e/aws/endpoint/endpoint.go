@@ -75,13 +75,16 @@ func (e *Endpoint) Refusals() []Call {
 }
 
 // ServeHTTP handles one call.
-func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) { e.Serve(out, in) }
+
+// Serve handles one call and returns that call.
+func (e *Endpoint) Serve(out http.ResponseWriter, in *http.Request) Call {
 	body, err := io.ReadAll(in.Body)
+	call := Call{Body: string(body), Request: in}
 	if err != nil {
 		http.Error(out, fmt.Sprintf("reading the call: %v", err), http.StatusBadRequest)
-		return
+		return call
 	}
-	call := Call{Body: string(body), Request: in}
 	protocol := protocolOf(in)
 	var answer any
 	service, err := e.find(in, &call)
@@ -89,18 +92,19 @@ func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		protocol = service.Protocol
 		answer, err = e.carryOut(in, service, &call)
 	}
-	number := e.record(call, failureOf(err))
+	call.Failure = failureOf(err)
+	number := e.record(call)
 	if raw, written := answer.(*Raw); written && err == nil {
 		maps.Copy(out.Header(), raw.Header)
 		out.WriteHeader(raw.Status)
 		_, _ = out.Write(raw.Body) // the client may have closed the connection
-		return
+		return call
 	}
-	protocol.write(out, call, fmt.Sprintf("00000000-0000-0000-0000-%012d", number), answer, failureOf(err))
+	protocol.write(out, call, fmt.Sprintf("00000000-0000-0000-0000-%012d", number), answer, call.Failure)
+	return call
 }
 
-func (e *Endpoint) record(call Call, failure *Failure) int {
-	call.Failure = failure
+func (e *Endpoint) record(call Call) int {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	e.calls = append(e.calls, call)
