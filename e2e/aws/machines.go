@@ -185,7 +185,10 @@ func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInst
 	}
 	for _, found := range instanceIDs.FindAllSubmatch(raw.Body, -1) {
 		id := string(found[1])
-		if w.running[id] != nil { // the address is part of its network interface, too
+		w.mutex.Lock()
+		booted := w.running[id] != nil
+		w.mutex.Unlock()
+		if booted { // the address is part of its network interface, too
 			continue
 		}
 		launch := Launch{InstanceID: id, Disk: image.Disk, User: image.User, UserData: data}
