@@ -86,11 +86,13 @@ func (w *world) boot(t *testing.T, layers []string) *node {
 		assert.NoError(t, unix.Unmount(n.root(), unix.MNT_DETACH))
 	})
 	t.Cleanup(n.end)
-	require.Eventually(t, func() bool {
+	if !assert.Eventually(t, func() bool {
 		n.leader = child(cmd.Process.Pid)
 		return n.leader != 0 && n.enter("systemctl", "is-active", target).Run() == nil
-	}, patience, tick, "the machine is up")
-
+	}, patience, tick) {
+		n.end() // nothing more is written to the console
+		require.Fail(t, "the machine is not up", console.String())
+	}
 	return n
 }
 
