@@ -27,7 +27,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -259,10 +258,8 @@ func BenchmarkFetch(b *testing.B) {
 	install(b)
 	folder := b.TempDir()
 	lay(b, filepath.Join(folder, "mirror"))
-	server, err := mirror.Serve(context.WithoutCancel(b.Context()), "127.0.0.1:0", filepath.Join(folder, "mirror"),
+	server := mirror.Serve(b, nil, filepath.Join(folder, "mirror"),
 		mirror.Options{BytesPerSecond: 50 << 20, Latency: 2 * oneWay * time.Millisecond})
-	require.NoError(b, err)
-	b.Cleanup(func() { assert.NoError(b, server.Close()) })
 	into := filepath.Join(folder, "into")
 	ready := func() { sh(b, `rm -rf "$1"; mkdir "$1"; sync`, into) }
 	check := func() figures { // 5 programs and 10 files of each of 4 archives

@@ -109,10 +109,7 @@ func (l *Lab) ServeMirror(t testing.TB, address, folder string, options mirror.O
 	t.Helper()
 	listener, err := l.Listen(l.Ctx, "tcp", address)
 	require.NoError(t, err)
-	server, err := mirror.ServeOn(l.Ctx, listener, folder, options)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, server.Close()) })
-	return server
+	return mirror.Serve(t, listener, folder, options)
 }
 
 var made sync.Map

@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -76,7 +77,7 @@ type Mirror struct {
 
 // Build returns a mirror of the node's programs for the architecture arch. An empty
 // version of the kubelet means the default. Build builds missing programs, and writes the
-// mirror below os.UserCacheDir()/eksnode/mirror unless it is already there. Progress goes
+// mirror into the cache unless it is already there. Progress goes
 // to log, line by line.
 func Build(ctx context.Context, kubelet, arch string, log io.Writer) (Mirror, error) {
 	var assets []Asset
@@ -93,34 +94,17 @@ func Build(ctx context.Context, kubelet, arch string, log io.Writer) (Mirror, er
 		assets = append(assets, Of(of.Tool, version, arch, file))
 		fmt.Fprintln(sum, file, version)
 	}
-	home, err := os.UserCacheDir()
+	cache, err := base.Cache()
 	if err != nil {
-		return Mirror{}, fmt.Errorf("finding the cache folder: %w", err)
-	}
-	root := filepath.Join(home, "eksnode", "mirror")
-	// The key contains the programs' folders in the cache, which identify their
-	// builds.
-	mirror := Mirror{filepath.Join(root, hex.EncodeToString(sum.Sum(nil))[:32]), assets}
-	if _, err := os.Stat(mirror.Folder); err == nil {
-		return mirror, nil
-	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		return Mirror{}, fmt.Errorf("making the mirror's folder: %w", err)
-	}
-	temporary, err := os.MkdirTemp(root, ".unfinished-*")
-	if err != nil {
-		return Mirror{}, fmt.Errorf("making a temporary folder: %w", err)
-	}
-	defer os.RemoveAll(temporary)
-	if err := errors.Join(Lay(ctx, temporary, assets...), os.Chmod(temporary, 0o755)); err != nil {
 		return Mirror{}, err
 	}
-	// Another process has written the same mirror in the meantime.
-	if err := os.Rename(temporary, mirror.Folder); err != nil && !errors.Is(err, fs.ErrExist) {
-		return Mirror{}, fmt.Errorf("keeping the mirror: %w", err)
-	}
-	fmt.Fprintf(log, "wrote the mirror %s\n", mirror.Folder)
-	return mirror, nil
+	// The key contains the programs' folders in the cache, which identify their
+	// builds.
+	mirror := Mirror{filepath.Join(cache, "mirror", hex.EncodeToString(sum.Sum(nil))[:32]), assets}
+	return mirror, base.Once(ctx, mirror.Folder, log, func(folder string) error {
+		fmt.Fprintf(log, "writing the mirror %s\n", mirror.Folder)
+		return Lay(ctx, folder, assets...)
+	})
 }
 
 // Lay copies the assets to their places below folder, which it makes, and

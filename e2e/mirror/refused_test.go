@@ -19,9 +19,7 @@ func TestOnlyFilesOfTheFolderAreServed(t *testing.T) {
 	testkit.Write(t, filepath.Join(folder, "host/file"), "content")
 	require.NoError(t, os.WriteFile(filepath.Join(above, "secret"), []byte("secret"), 0o644))
 	require.NoError(t, os.Symlink("../../secret", filepath.Join(folder, "host/link")))
-	server, err := Serve(t.Context(), "127.0.0.1:0", folder, Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	server := Serve(t, nil, folder, Options{})
 	for request, want := range map[[2]string]int{
 		{"GET", "/host/file"}: 200, {"PUT", "/host/file"}: 405, {"GET", "/host/link"}: 404, {"GET", "/../secret"}: 404,
 		{"GET", "/host/"}: 404, {"GET", "/host"}: 404, {"GET", "/"}: 404,

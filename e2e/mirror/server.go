@@ -5,21 +5,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Options are the properties of the line between the server and its clients.
 // The zero value is as fast as the machine.
 type Options struct {
-	// BytesPerSecond is the bandwidth of each connection's responses; 0 for no
-	// limit.
+	// BytesPerSecond is the bandwidth of each response; 0 for no limit.
 	BytesPerSecond int64
 	// Latency is the delay before each response.
 	Latency time.Duration
@@ -29,15 +32,11 @@ type Options struct {
 type Server struct {
 	root    *os.Root
 	options Options
-	server  *http.Server
-	address net.Addr
-	unwatch func() bool
-	served  chan struct{} // closed once serveErr is final
+	url     string
 
 	mutex    sync.Mutex
 	faults   []Fault
 	requests []*Request
-	serveErr error
 }
 
 // Request is a line of the server's log. It counts the bytes that the client
@@ -50,51 +49,31 @@ type Request struct {
 	Bytes  int64  // bytes of the body
 }
 
-// Serve serves folder at the address addr ("127.0.0.1:0" for any free port)
-// until the context is done or Close is called.
-func Serve(ctx context.Context, addr, folder string, options Options) (*Server, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("serving the mirror %s: %w", folder, err)
-	}
-	return ServeOn(ctx, listener, folder, options)
-}
-
-// ServeOn serves like Serve, on a listener of the caller, such as one in
-// another network namespace. The server closes the listener, also when it
-// fails.
-func ServeOn(ctx context.Context, listener net.Listener, folder string, options Options) (*Server, error) {
+// Serve serves folder until the test ends, on a listener such as one in another network namespace.
+// Without a listener, it listens on loopback.
+func Serve(t testing.TB, listener net.Listener, folder string, options Options) *Server {
+	t.Helper()
 	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serving the mirror: %w", err), listener.Close())
+	require.NoError(t, err)
+	s := &Server{root: root, options: options}
+	server := httptest.NewUnstartedServer(s)
+	if listener != nil {
+		require.NoError(t, server.Listener.Close())
+		server.Listener = listener
 	}
-	s := &Server{root: root, options: options, address: listener.Addr(), served: make(chan struct{})}
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	if options.BytesPerSecond > 0 {
-		listener = pacedListener{listener, options.BytesPerSecond}
-	}
-	go func() {
-		defer close(s.served)
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.serveErr = fmt.Errorf("serving the mirror %s: %w", folder, err)
-		}
-	}()
-	s.unwatch = context.AfterFunc(ctx, func() { s.server.Close() })
-	return s, nil
+	server.Start()
+	s.url = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections() // a killed machine does not close its own
+		server.Close()
+		assert.NoError(t, root.Close())
+	})
+	return s
 }
 
 // URL returns the server's address without a slash at the end: a mirror's file
 // is at URL()/HOST/PATH.
-func (s *Server) URL() string { return "http://" + s.address.String() }
-
-// Close ends the server and its connections and returns the error of serving.
-func (s *Server) Close() error {
-	s.unwatch()
-	err := s.server.Close()
-	<-s.served
-	return errors.Join(s.serveErr, err, s.root.Close())
-}
+func (s *Server) URL() string { return s.url }
 
 // Requests returns all requests so far, in their order.
 func (s *Server) Requests() []Request {
@@ -113,10 +92,10 @@ func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	s.mutex.Lock()
 	s.requests = append(s.requests, line)
 	s.mutex.Unlock()
-	if !s.wait(in.Context()) {
+	if !waited(in.Context(), s.options.Latency) {
 		return
 	}
-	logged := &response{ResponseWriter: out, server: s, line: line, keep: -1}
+	logged := &response{ResponseWriter: out, server: s, line: line, keep: -1, ctx: in.Context(), begun: time.Now()}
 	fault, faulty := s.fault(in.URL.Path)
 	// The HTTP server breaks the connection when a handler has written less than
 	// its Content-Length.
@@ -136,16 +115,10 @@ func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// wait waits for the latency to pass. It returns false when the client has
-// closed the connection.
-func (s *Server) wait(ctx context.Context) bool {
-	if s.options.Latency <= 0 {
-		return true
-	}
-	timer := time.NewTimer(s.options.Latency)
-	defer timer.Stop()
+// waited waits so long. It returns false when the client has closed the connection.
+func waited(ctx context.Context, long time.Duration) bool {
 	select {
-	case <-timer.C:
+	case <-time.After(long):
 		return true
 	case <-ctx.Done():
 		return false
@@ -168,7 +141,7 @@ func (s *Server) serveFile(out http.ResponseWriter, in *http.Request) {
 	http.ServeContent(out, in, "", info.ModTime(), file)
 }
 
-// response counts the bytes that it passes on, and stops after keep bytes of
+// response counts and paces the bytes that it passes on, and stops after keep bytes of
 // the body. A negative keep is no limit.
 type response struct {
 	http.ResponseWriter
@@ -176,6 +149,8 @@ type response struct {
 	line   *Request
 	keep   int64
 	cut    bool
+	ctx    context.Context
+	begun  time.Time
 }
 
 func (r *response) WriteHeader(status int) {
@@ -193,8 +168,15 @@ func (r *response) Write(body []byte) (int, error) {
 		r.cut = true
 	}
 	r.line.Bytes += int64(len(body))
+	sent := r.line.Bytes
 	r.server.mutex.Unlock()
 	n, err := r.ResponseWriter.Write(body)
+	if rate := r.server.options.BytesPerSecond; rate > 0 {
+		due := time.Duration(float64(sent) / float64(rate) * float64(time.Second))
+		if !waited(r.ctx, time.Until(r.begun.Add(due))) {
+			return n, r.ctx.Err()
+		}
+	}
 	if err == nil && r.cut {
 		err = errCut
 	}
@@ -266,48 +248,4 @@ func (s *Server) fault(path string) (Fault, bool) {
 		return *one, true
 	}
 	return Fault{}, false
-}
-
-// pacedListener limits the bandwidth of each of its connections.
-type pacedListener struct {
-	net.Listener
-	bytesPerSecond int64
-}
-
-func (l pacedListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &pacedConn{Conn: conn, bytesPerSecond: l.bytesPerSecond}, nil
-}
-
-// pacedConn writes no faster than bytesPerSecond, on average since the last
-// pause. It hides the connection's ReadFrom, through which the HTTP server
-// would pass whole files to the kernel.
-type pacedConn struct {
-	net.Conn
-	bytesPerSecond int64
-	free           time.Time // when the line has sent all bytes
-}
-
-// Write is called by one goroutine at a time, as the HTTP server does.
-func (c *pacedConn) Write(data []byte) (int, error) {
-	// Write in steps of a tenth of a second, so that the rate is steady and a
-	// closed connection is noticed.
-	chunk := int(max(c.bytesPerSecond/10, 1))
-	written := 0
-	for written < len(data) {
-		time.Sleep(time.Until(c.free))
-		n, err := c.Conn.Write(data[written:min(written+chunk, len(data))])
-		written += n
-		if err != nil {
-			return written, err
-		}
-		if now := time.Now(); c.free.Before(now) {
-			c.free = now
-		}
-		c.free = c.free.Add(time.Duration(float64(n) / float64(c.bytesPerSecond) * float64(time.Second)))
-	}
-	return written, nil
 }
