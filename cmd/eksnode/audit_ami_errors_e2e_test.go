@@ -78,7 +78,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 		says  string
 	}{
 		"pending": {func(s *ebsdirect.Snapshot) { s.State = ebsdirect.Pending }, nil,
-			"the snapshot is pending (0%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids " + cloudSnapshot},
+			"the snapshot is pending (30%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids " + cloudSnapshot},
 		"error":    {func(s *ebsdirect.Snapshot) { s.State = ebsdirect.Errored }, nil, "the state of the snapshot is error, and only a completed one can be read"},
 		"archived": {nil, func(s *aws.Snapshot) { s.Tier = "archive" }, "the snapshot is archived; restore it, which takes up to 72 hours: aws ec2 restore-snapshot-tier --region eu-west-1 --snapshot-id " + cloudSnapshot + " --temporary-restore-days 1"},
 		"outpost":  {nil, func(s *aws.Snapshot) { s.Outpost = "arn:aws:outposts:eu-west-1:123456789012:outpost/op-1" }, "the snapshot is on the Outpost arn:aws:outposts:eu-west-1:123456789012:outpost/op-1, where the EBS direct APIs cannot read"},

@@ -85,6 +85,7 @@ type Snapshot struct {
 	Description string  `xml:"description,omitempty"`
 	State       string  `xml:"status"`
 	Message     string  `xml:"statusMessage,omitempty"`
+	Progress    string  `xml:"progress,omitempty"`
 	Owner       string  `xml:"ownerId"`
 	Size        int     `xml:"volumeSize"`
 	Encrypted   bool    `xml:"encrypted"`

@@ -35,6 +35,14 @@ func Light(t testing.TB, folder string) *World {
 	return w
 }
 
+// EBS returns the EBS of an account of its own, where AWS answers promptly. It serves both the EBS
+// direct APIs and EC2's calls about snapshots.
+func EBS(t testing.TB, folder string) *ebsdirect.Double {
+	w := Light(t, folder).Prompt("the test says what happens")
+	w.ebs.Quotas, w.ebs.Forget = ebsdirect.Default(), false
+	return w.ebs
+}
+
 // LightRegions are the regions of a light world.
 var LightRegions = []string{Region, "us-east-1"}
 
@@ -128,7 +136,7 @@ func (d *direct) RoundTrip(out *http.Request) (answer *http.Response, err error)
 		in.Body = http.NoBody
 	}
 	serve := http.Handler(d.world)
-	if parts := strings.Split(in.Header.Get("Authorization"), "/"); len(parts) > 3 && parts[3] == "ebs" {
+	if _, _, service, _ := endpoint.Scope(in); service == "ebs" {
 		serve = d.world.ebs
 	}
 	recorder := httptest.NewRecorder()

@@ -38,7 +38,7 @@ func (w *World) ServeEBS() *ebsdirect.Double {
 // joinEBS makes EBS that of the world's account.
 func (w *World) joinEBS() {
 	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, w.region(), w.allowed
-	w.ebs.Around = w.aroundEBS
+	w.ebs.Around, w.ebs.EC2 = w.aroundEBS, w
 	w.Behave(w.front.Behaviour)
 }
 
@@ -57,7 +57,7 @@ func (w *World) takeOver() {
 		i := slices.IndexFunc(w.Snapshots, func(one *Snapshot) bool { return one.ID == id })
 		if i < 0 {
 			one := &Snapshot{Region: w.ebs.Region, ID: id, Owner: s.Owner, Size: int(s.Size), Encrypted: s.Encrypted,
-				KMSKey: s.Key, Volume: s.Volume}
+				KMSKey: s.Key, Volume: s.Volume, Progress: "30%"}
 			for _, t := range s.Tags {
 				one.Tags = append(one.Tags, Tag(t))
 			}

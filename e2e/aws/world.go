@@ -247,6 +247,11 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			if happens := w.before[full]; happens != nil {
 				happens()
 			}
+			if w.ebs != nil {
+				if failure := w.ebs.Meet(name); failure != nil {
+					return nil, failure
+				}
+			}
 			if text, canned := w.answers[full]; canned {
 				return &endpoint.Raw{Status: http.StatusOK, Body: []byte(text)}, nil
 			}

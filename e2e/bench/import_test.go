@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -184,7 +185,7 @@ func (d *imported) way(b *testing.B, one job) way {
 		text, err := json.Marshal(one)
 		require.NoError(b, err)
 		return append(os.Environ(), uploads+"="+string(text), "AWS_ENDPOINT_URL="+d.server.URL, "AWS_REGION="+d.double.Region, "AWS_ACCESS_KEY_ID="+d.double.AccessKey,
-			"AWS_SECRET_ACCESS_KEY="+d.double.Secret, "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
+			"AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 	}
 	before := int64(0)
 	withParent := one.Parent != ""
@@ -194,7 +195,7 @@ func (d *imported) way(b *testing.B, one job) way {
 				d.server.Close()
 			}
 			one.Folder = b.TempDir()
-			d.double = ebsdirect.New(b.TempDir())
+			d.double = aws.EBS(b, b.TempDir())
 			d.double.Forget = true
 			d.server = httptest.NewServer(d.double)
 			if withParent {

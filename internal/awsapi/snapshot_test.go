@@ -1,3 +1,5 @@
+//go:build linux
+
 package awsapi_test
 
 import (
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -25,7 +28,7 @@ const (
 // ebsDouble serves EBS to the real SDK.
 func ebsDouble(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
 	t.Helper()
-	d := ebsdirect.New(t.TempDir())
+	d := aws.EBS(t, t.TempDir())
 	d.Quotas = ebsdirect.Quotas{}
 	server := httptest.NewServer(d)
 	t.Cleanup(server.Close)

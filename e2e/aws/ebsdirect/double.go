@@ -21,15 +21,17 @@ import (
 // BlockSize is the size of every block, in bytes (API, PutSnapshotBlock).
 const BlockSize = 512 << 10
 
-// Double serves the EBS direct APIs, and the calls of EC2 that describe and delete
-// snapshots. It is an http.Handler. Its exported fields may
-// be changed between calls.
+// Double serves the EBS direct APIs. It is an http.Handler. Its exported fields may be changed
+// between calls.
 type Double struct {
 	// Account owns the snapshots of the caller.
 	Account string
 	Region  string
-	// AccessKey and Secret are the caller's credentials.
-	AccessKey, Secret string
+	// AccessKey is the caller's.
+	AccessKey string
+	// EC2 serves the calls of other services, such as those that describe snapshots. If nil, they
+	// are refused.
+	EC2 http.Handler
 	// EncryptByDefault says that the account encrypts new volumes and snapshots with
 	// DefaultKey, the ARN of a KMS key.
 	EncryptByDefault bool
@@ -77,7 +79,7 @@ type Double struct {
 	used   Count
 	usage  usage
 	// running is the number of calls at this moment.
-	running int
+	running atomic.Int32
 	line    line
 	faults  map[string][]*Failure
 	before  map[string]func()
@@ -93,7 +95,7 @@ type Count struct {
 // New returns an account without snapshots. Folder is for the content of snapshots.
 func New(folder string) *Double {
 	return &Double{
-		Account: "123456789012", Region: "eu-west-1", AccessKey: "AKIATEST", Secret: "secret",
+		Account: "123456789012", Region: "eu-west-1", AccessKey: "AKIATEST",
 		DefaultKey: "arn:aws:kms:eu-west-1:123456789012:key/aws-ebs", KeyStates: map[string]string{}, Now: time.Now, Quotas: Default(),
 		folder: folder, starts: map[string]start{}, tokens: map[string]token{}, pages: map[string]page{},
 		used: Count{Calls: map[string]int{}}, faults: map[string][]*Failure{}, before: map[string]func(){},
@@ -175,8 +177,8 @@ func (d *Double) Count() Count {
 
 // ServeHTTP answers a call.
 func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
-	if in.URL.Path == "/" {
-		d.ec2().ServeHTTP(out, in)
+	if in.URL.Path == "/" && d.EC2 != nil {
+		d.EC2.ServeHTTP(out, in)
 		return
 	}
 	out.Header().Set("X-Amzn-Requestid", random(32))
@@ -191,11 +193,9 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		return
 	}
 	d.Line.wait(&d.line, len(body))
-	failure, happens := d.admit(action, id)
-	defer d.leave()
-	if happens != nil {
-		happens()
-	}
+	running := d.running.Add(1)
+	defer d.running.Add(-1)
+	failure := d.Meet(action)
 	carry := func() *Failure {
 		in.Body = io.NopCloser(bytes.NewReader(body))
 		return carryOut(id, out, in)
@@ -204,7 +204,8 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		carry = d.around(action, carryOut, id, body, out, in)
 	}
 	for _, next := range []func() *Failure{
-		func() *Failure { return d.signed(in, body) },
+		func() *Failure { return d.limited(action, id, int(running)) },
+		func() *Failure { return d.signed(in) },
 		func() *Failure { return d.authorize("ebs:"+action, id) },
 		func() *Failure { return queried(action, in.URL.Query()) },
 		carry,
@@ -247,29 +248,31 @@ func (d *Double) around(action string, carryOut handler, id string, body []byte,
 	}
 }
 
-// admit counts a call and returns the failure that a test or a quota has for it, and
-// what happens before it.
-func (d *Double) admit(action, id string) (*Failure, func()) {
+// Meet counts a call, calls what happens before it, and returns the failure that a test has for it.
+func (d *Double) Meet(action string) *Failure {
 	d.mutex.Lock()
-	defer d.mutex.Unlock()
 	d.used.Calls[action]++
-	d.running++
 	happens := d.before[action]
+	var failure *Failure
 	if waiting := d.faults[action]; len(waiting) > 0 {
-		d.faults[action] = waiting[1:]
-		return waiting[0], happens
+		failure, d.faults[action] = waiting[0], waiting[1:]
 	}
-	if d.Quotas.Concurrent > 0 && d.running > d.Quotas.Concurrent {
-		return failing(http.StatusBadRequest, "ConcurrentLimitExceededException", "",
-			"too many calls at the same time"), happens
+	d.mutex.Unlock()
+	if happens != nil {
+		happens()
 	}
-	return d.usage.take(d.Quotas, action, id), happens
+	return failure
 }
 
-func (d *Double) leave() {
+// limited returns the failure of a call that passes a quota, with so many calls at the moment.
+func (d *Double) limited(action, id string, running int) *Failure {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.running--
+	if d.Quotas.Concurrent > 0 && running > d.Quotas.Concurrent {
+		return failing(http.StatusBadRequest, "ConcurrentLimitExceededException", "",
+			"too many calls at the same time")
+	}
+	return d.usage.take(d.Quotas, action, id)
 }
 
 // handler carries out a call about a snapshot.

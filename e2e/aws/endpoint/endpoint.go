@@ -116,17 +116,27 @@ func (e *Endpoint) record(call Call) int {
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
 var scope = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/[0-9]{8}/([^/]+)/([^/]+)/aws4_request,`)
 
-func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
+// Scope returns for which access key, region and service a call is signed. It is false for a call
+// without a version 4 signature.
+func Scope(in *http.Request) (key, region, service string, signed bool) {
 	parts := scope.FindStringSubmatch(in.Header.Get("Authorization"))
 	if parts == nil {
+		return "", "", "", false
+	}
+	return parts[1], parts[2], parts[3], true
+}
+
+func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
+	key, region, name, signed := Scope(in)
+	if !signed {
 		return Service{}, Refuse("%s %s: not signed with AWS4-HMAC-SHA256", in.Method, in.URL.Path)
 	}
-	call.Region, call.Service = parts[2], parts[3]
+	call.Region, call.Service = region, name
 	service, known := e.services[call.Service]
 	if !known {
 		return Service{}, Refuse("the service %q: supported services are %q", call.Service, slices.Sorted(maps.Keys(e.services)))
 	}
-	if parts[1] != e.accessKey {
+	if key != e.accessKey {
 		// The error does not repeat the key: it may be a developer's own.
 		return Service{}, Fail("AuthFailure", "the call is signed with another access key than %q", e.accessKey)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package snapshot_test
 
 import (
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
@@ -103,7 +106,7 @@ func TestOnlyCompletedSnapshotsAreRead(t *testing.T) {
 	require.Error(t, err)
 	id := double.IDs()[0]
 	_, err = snapshot.Download{}.Run(t.Context(), a, id, filepath.Join(t.TempDir(), "disk"))
-	require.EqualError(t, err, "reading the snapshot "+id+": the snapshot is pending (100%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids "+id)
+	require.EqualError(t, err, "reading the snapshot "+id+": the snapshot is pending (30%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids "+id)
 }
 
 func stored(t *testing.T, a *awsapi.AWS, blocks int32) (disk, snapshot.Result) {
@@ -187,7 +190,7 @@ func TestDamagedBlocksAreReadAgain(t *testing.T) {
 			`the answer has 524288 bytes with a checksum of the kind "", but should have 524288 with SHA256`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			double := ebsdirect.New(t.TempDir())
+			double := aws.EBS(t, t.TempDir())
 			h := &damaging{double, one.damage, atomic.Int32{}}
 			a := servedBy(t, h, 20*time.Second)
 			d, r := stored(t, a, 3)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package snapshot_test
 
 import (
@@ -19,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
@@ -221,7 +224,7 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			double := ebsdirect.New(t.TempDir())
+			double := aws.EBS(t, t.TempDir())
 			h := &hanging{next: double, method: one.method, hangs: one.hangs}
 			h.left.Store(2)
 			a := servedBy(t, h, stall)
@@ -242,7 +245,7 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 
 func TestACallThatAlwaysHangsIsAnError(t *testing.T) {
 	stop := make(chan struct{})
-	double := ebsdirect.New(t.TempDir())
+	double := aws.EBS(t, t.TempDir())
 	h := &hanging{next: double, method: "PUT", hangs: func(http.ResponseWriter, *http.Request) { <-stop }}
 	h.left.Store(1 << 20)
 	a := servedBy(t, h, stall)

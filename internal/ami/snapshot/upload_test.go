@@ -1,3 +1,5 @@
+//go:build linux
+
 package snapshot_test
 
 import (
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
@@ -24,7 +27,7 @@ import (
 // served returns a double and the real SDK that calls it.
 func served(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
 	t.Helper()
-	d := ebsdirect.New(t.TempDir())
+	d := aws.EBS(t, t.TempDir())
 	return d, servedBy(t, d, 20*time.Second)
 }
 
