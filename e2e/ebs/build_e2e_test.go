@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
@@ -62,7 +63,7 @@ func TestBuild(t *testing.T) {
 			c.checkImage(t, abroad, name, "arn:aws:kms:"+abroad+":123456789012:alias/abroad", copies[name])
 			c.checkPublished(t, name, map[string]string{region: image.ID, abroad: copies[name].ID})
 			checkReports(t, d.reports(), name+"-"+processor+"-1.36.3")
-			audit(t, c, d.eksnode, image.ID)
+			audit(t, c, image.ID)
 		})
 	}
 	// All images are of the same system: the nodes of one image are enough.
@@ -172,53 +173,26 @@ const (
 	example    = repository + "/examples/amazon-ebs"
 )
 
-// programs are the programs that a user has installed.
+// programs are the programs that a user has installed. Without a plugin, packer has only that
+// of Amazon.
 type programs struct {
-	packer, amazon, plugin, eksnode string
+	packer, amazon, plugin string
 }
 
-// build gets the tools, and builds the plugin and the command from the working
-// tree, as a release does.
+// build gets the tools, and builds the plugin.
 func build(t *testing.T) programs {
 	t.Helper()
-	var all programs
-	var err error
-	all.packer, err = tools.Packer(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	all.amazon, err = tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
-	require.NoError(t, err)
-
-	folder := t.TempDir()
-	all.eksnode, all.plugin = filepath.Join(folder, "eksnode"), filepath.Join(folder, "packer-plugin-eksnode")
-	linker := "-s -w -X github.com/eksnode/packer-plugin-eksnode/internal/version.VersionPrerelease="
-	agent := filepath.Join(folder, "agent")
-	goBuild(t, "-ldflags", linker, "-o", all.eksnode, "./cmd/eksnode")
-	goBuild(t, "-tags", "agent", "-ldflags", linker, "-o", agent, "./cmd/eksnode")
-	top, err := filepath.Abs(repository)
-	require.NoError(t, err)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(top, "plugin/embedded/agents/eksnode-linux-amd64.gz"): pack(t, agent),
-	}})
-	require.NoError(t, err)
-	overlaid := filepath.Join(folder, "overlay.json")
-	require.NoError(t, os.WriteFile(overlaid, overlay, 0o600))
-	goBuild(t, "-overlay", overlaid, "-ldflags", linker, "-o", all.plugin, "./plugin")
-	return all
+	return installed(t, lab.Built(t, "bin/packer-plugin-eksnode"))
 }
 
-func goBuild(t *testing.T, args ...string) {
+// installed gets the tools.
+func installed(t *testing.T, plugin string) programs {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"build"}, args...)...)
-	command.Dir = repository
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	testkit.Output(t, command)
-}
-
-// pack compresses a file; the archive is next to it.
-func pack(t *testing.T, file string) string {
-	t.Helper()
-	require.NoError(t, os.WriteFile(file+".gz", testkit.Gzip(testkit.Content(t, file)), 0o600))
-	return file + ".gz"
+	packer, err := tools.Packer(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	amazon, err := tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
+	require.NoError(t, err)
+	return programs{packer, amazon, plugin}
 }
 
 // workstation is a user's workstation: a home folder of its own, with AWS's

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 const baseImage = "ami-00000001"
@@ -27,12 +25,7 @@ const baseImage = "ami-00000001"
 // login.
 func newBuilder(t *testing.T) *workstation {
 	t.Helper()
-	var all programs
-	var err error
-	all.packer, err = tools.Packer(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	all.amazon, err = tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
-	require.NoError(t, err)
+	all := installed(t, "")
 	c := newAPI(t, lab.Open(t, limit, machine.Nspawn))
 	c.Images, c.Published["/aws/base"] = baseImages(""), baseImage
 	return newWorkstation(t, c, all)

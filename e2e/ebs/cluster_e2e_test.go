@@ -12,7 +12,6 @@ import (
 	"net/textproto"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -309,37 +309,11 @@ func (c *cloud) callIn(region, action string, answer any, parameters ...string) 
 // addresses without a route: all but the double, the machines and the mirror.
 func (c *cloud) strays() int {
 	c.t.Helper()
-	total := 0
-	for file, name := range map[string]string{"/proc/net/snmp": "OutNoRoutes", "/proc/net/snmp6": "Ip6OutNoRoutes"} {
-		text, err := c.lab.Command(c.ctx, "cat", file).Output()
-		require.NoError(c.t, err)
-		total += counter(c.t, string(text), name)
-	}
-	return total
-}
-
-// counter finds a counter in either of the kernel's two layouts: a line of
-// names above a line of values, or a name and its value on one line.
-func counter(t *testing.T, text, name string) int {
-	t.Helper()
-	lines := strings.Split(text, "\n")
-	for number, line := range lines {
-		for column, word := range strings.Fields(line) {
-			if word != name {
-				continue
-			}
-			values := strings.Fields(line)
-			index := 1
-			if column > 0 {
-				values, index = strings.Fields(lines[number+1]), column
-			}
-			value, err := strconv.Atoi(values[index])
-			require.NoError(t, err)
-			return value
-		}
-	}
-	t.Fatalf("no counter %s in\n%s", name, text)
-	return 0
+	out, err := c.lab.Command(c.ctx, "nstat", "-aszj", "IpOutNoRoutes", "Ip6OutNoRoutes").Output()
+	require.NoError(c.t, err)
+	found := testkit.JSON[struct{ Kernel map[string]int }](c.t, out).Kernel
+	require.Len(c.t, found, 2, "%s", out)
+	return found["IpOutNoRoutes"] + found["Ip6OutNoRoutes"]
 }
 
 // TestConnectionsOutOfTheLabAreCounted proves that strays counts connections.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
@@ -34,7 +35,7 @@ func TestProofBuildsWithPacker(t *testing.T) {
 	c.ServeEBS()
 	before := c.Inventory(region, abroad)
 	folder := t.TempDir()
-	goBuild(t, "-o", filepath.Join(folder, "proof"), "./e2e/proof")
+	testkit.In(t, repository, "go", "build", "-o", filepath.Join(folder, "proof"), "./e2e/proof")
 	top, err := filepath.Abs(repository)
 	require.NoError(t, err)
 	packer := d.command("build")
@@ -48,7 +49,7 @@ func TestProofBuildsWithPacker(t *testing.T) {
 		}
 	}
 	out := testkit.Run(t, filepath.Join(folder, "proof"), "-region", region, "-other-region", abroad, "-only", "packer",
-		"-packer", filepath.Join(folder, "packer"), "-eksnode", d.eksnode, "-repository", top, "-folder", d.home,
+		"-packer", filepath.Join(folder, "packer"), "-eksnode", lab.Eksnode(t), "-repository", top, "-folder", d.home,
 		"-yes", "-unchecked", "-settle", "0", "-pause", "100ms", "-run", "test")
 	assert.Contains(t, out, "ok: ")
 	report := testkit.Content(t, filepath.Join(d.home, "report.md"))
