@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -228,21 +227,8 @@ func (r recipe) bootstrap(ctx context.Context, root string) error {
 
 // layDown changes the output of mmdebstrap to the state of an image.
 func (r recipe) layDown(root string) error {
-	for _, pattern := range r.Removed {
-		matches, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.Remove(match); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
-	}
-	for _, file := range r.Files {
-		if err := file.Write(root); err != nil {
-			return err
-		}
+	if err := errors.Join(RemoveAll(root, r.Removed), Write(root, r.Files...)); err != nil {
+		return err
 	}
 	for path, target := range r.Links {
 		if err := os.Symlink(target, filepath.Join(root, path)); err != nil {
@@ -252,8 +238,33 @@ func (r recipe) layDown(root string) error {
 	return nil
 }
 
-// Write lays the file down in a tree.
-func (f File) Write(root string) error {
+// RemoveAll removes from a tree what patterns match, with everything below.
+func RemoveAll(root string, patterns []string) error {
+	for _, pattern := range patterns {
+		matches, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return fmt.Errorf("removing %s: %w", pattern, err)
+		}
+		for _, match := range matches {
+			if err := os.RemoveAll(match); err != nil {
+				return fmt.Errorf("removing %s: %w", pattern, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Write lays files down in a tree.
+func Write(root string, files ...File) error {
+	for _, f := range files {
+		if err := f.write(root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f File) write(root string) error {
 	path := filepath.Join(root, f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // aptManager offers packages as apt knows them. dpkg's database of the tree is
@@ -25,11 +26,9 @@ func (aptManager) isDebian() bool     { return true }
 
 func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered []pkg) error {
 	root, repository := filepath.Join(folder, "root"), filepath.Join(folder, repositoryFolder)
-	pool, lists := filepath.Join(repository, "pool"), filepath.Join(repository, "dists", m.suite, "main/binary-amd64")
-	for _, dir := range []string{pool, lists} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making the repository: %w", err)
-		}
+	pool, dist := filepath.Join(repository, "pool"), filepath.Join(repository, "dists", m.suite)
+	if err := os.MkdirAll(pool, 0o755); err != nil {
+		return fmt.Errorf("making the repository: %w", err)
 	}
 	var index strings.Builder
 	for _, p := range offered {
@@ -39,20 +38,18 @@ func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered
 		}
 		index.WriteString(entry)
 	}
-	if err := os.WriteFile(filepath.Join(lists, "Packages"), []byte(index.String()), 0o644); err != nil {
-		return fmt.Errorf("writing the list of packages: %w", err)
-	}
 	release := fmt.Sprintf("Origin: shape\nSuite: %s\nCodename: %[1]s\nDate: Sat, 25 Oct 2025 00:00:00 UTC\nArchitectures: amd64\nComponents: main\nSHA256:\n %x %d main/binary-amd64/Packages\n",
 		m.suite, sha256.Sum256([]byte(index.String())), index.Len())
-	plain := filepath.Join(repository, "dists", m.suite, "Release")
-	if err := os.WriteFile(plain, []byte(release), 0o644); err != nil {
-		return fmt.Errorf("writing the repository's Release: %w", err)
+	err := base.Write(dist, base.File{Path: "main/binary-amd64/Packages", Content: index.String(), Mode: 0o644},
+		base.File{Path: "Release", Content: release, Mode: 0o644})
+	if err != nil {
+		return err
 	}
 	signer, err := newSigner(ctx, folder)
 	if err != nil {
 		return err
 	}
-	if err := signer.gpg(ctx, "--clear-sign", "--output", filepath.Join(filepath.Dir(plain), "InRelease"), plain); err != nil {
+	if err := signer.gpg(ctx, "--clear-sign", "--output", filepath.Join(dist, "InRelease"), filepath.Join(dist, "Release")); err != nil {
 		return err
 	}
 	return signer.gpg(ctx, "--output", filepath.Join(root, m.keyring), "--export", packager)
@@ -68,13 +65,10 @@ func (aptManager) pack(ctx context.Context, p pkg, pool string) (string, error) 
 	if p.name != p.debian {
 		control = []byte(strings.Replace(string(control), "Package: "+p.debian+"\n", "Package: "+p.name+"\n", 1))
 	}
-	conffiles := slices.DeleteFunc(slices.Clone(p.files), func(name string) bool {
-		return !strings.HasPrefix(name, "/etc/") || strings.HasSuffix(name, "/")
-	})
-	for name, text := range map[string]string{"control": string(control), "conffiles": strings.Join(append(conffiles, ""), "\n")} {
-		if err := os.WriteFile(filepath.Join(p.control, name), []byte(text), 0o644); err != nil {
-			return "", fmt.Errorf("packing %s: %w", p.name, err)
-		}
+	err = base.Write(p.control, base.File{Path: "control", Content: string(control), Mode: 0o644},
+		base.File{Path: "conffiles", Content: strings.Join(append(backups(p), ""), "\n"), Mode: 0o644})
+	if err != nil {
+		return "", fmt.Errorf("packing %s: %w", p.name, err)
 	}
 	if err := os.Remove(filepath.Join(p.control, "md5sums")); err != nil && !os.IsNotExist(err) {
 		return "", fmt.Errorf("packing %s: %w", p.name, err)

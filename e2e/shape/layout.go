@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // removed are globs of what the distribution has not.
@@ -61,7 +63,7 @@ func (s Shape) layOutPackage(folder string) error {
 			return err
 		}
 	}
-	if err := removeAll(folder, s.removed()); err != nil {
+	if err := base.RemoveAll(folder, s.removed()); err != nil {
 		return err
 	}
 	return s.renameUnits(folder)
@@ -159,27 +161,12 @@ func (s Shape) renameUnits(root string) error {
 	return nil
 }
 
-func removeAll(root string, patterns []string) error {
-	for _, pattern := range patterns {
-		matches, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.RemoveAll(match); err != nil {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
-	}
-	return nil
-}
-
 // removeDebian takes Debian's package managers away, and what belongs to them.
 func (s Shape) removeDebian(root string) error {
 	if s.manager.isDebian() {
 		return nil
 	}
-	return removeAll(root, removedLists().Managers)
+	return base.RemoveAll(root, removedLists().Managers)
 }
 
 // finalScript enables and disables units, and does what the shape adds.

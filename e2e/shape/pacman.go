@@ -1,7 +1,6 @@
 package shape
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
@@ -59,7 +59,7 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 		desc := m.desc(p, known, [][2]string{
 			{"FILENAME", file}, {"CSIZE", fmt.Sprint(len(content))}, {"ISIZE", fmt.Sprint(p.size)}, {"SHA256SUM", fmt.Sprintf("%x", sum)}, {"PGPSIG", base64.StdEncoding.EncodeToString(signature)},
 		})
-		database = append(database, p.name+"-"+p.version+"-1/desc", string(desc))
+		database = append(database, p.name+"-"+p.version+"-1/desc", desc)
 		return nil
 	}
 	for _, p := range offered {
@@ -121,7 +121,7 @@ func (pacmanManager) pack(ctx context.Context, p pkg, known map[string]string, t
 	for _, name := range backups(p) {
 		fmt.Fprintf(&info, "backup = %s\n", strings.TrimPrefix(name, "/"))
 	}
-	if err := os.WriteFile(filepath.Join(p.folder, ".PKGINFO"), []byte(info.String()), 0o644); err != nil {
+	if err := base.Write(p.folder, base.File{Path: ".PKGINFO", Content: info.String(), Mode: 0o644}); err != nil {
 		return fmt.Errorf("packing %s: %w", p.name, err)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-euc", `cd "$0"; bsdtar --create --file .MTREE --gzip --format=mtree --options='!all,use-set,type,uid,gid,mode,time,size,sha256,link' .PKGINFO $(ls -A | grep -v '^\.')
@@ -140,8 +140,8 @@ func backups(p pkg) []string {
 }
 
 // desc describes a package in a database.
-func (pacmanManager) desc(p pkg, known map[string]string, more [][2]string) []byte {
-	var b bytes.Buffer
+func (pacmanManager) desc(p pkg, known map[string]string, more [][2]string) string {
+	var b strings.Builder
 	field := func(name string, values ...string) {
 		if len(values) > 0 {
 			fmt.Fprintf(&b, "%%%s%%\n%s\n\n", name, strings.Join(values, "\n"))
@@ -158,24 +158,17 @@ func (pacmanManager) desc(p pkg, known map[string]string, more [][2]string) []by
 		field(f[0], f[1])
 	}
 	field("DEPENDS", p.needs(known)...)
-	return b.Bytes()
+	return b.String()
 }
 
 // register writes pacman's database of installed packages.
 func (m pacmanManager) register(root string, installed []pkg, known map[string]string) error {
 	local := filepath.Join(root, "var/lib/pacman/local")
-	if err := os.MkdirAll(local, 0o755); err != nil {
-		return fmt.Errorf("registering packages: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(local, "ALPM_DB_VERSION"), []byte("9\n"), 0o644); err != nil {
-		return fmt.Errorf("registering packages: %w", err)
+	if err := base.Write(local, base.File{Path: "ALPM_DB_VERSION", Content: "9\n", Mode: 0o644}); err != nil {
+		return err
 	}
 	owned := map[string]bool{}
 	for _, p := range installed {
-		folder := filepath.Join(local, p.name+"-"+p.version+"-1")
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return fmt.Errorf("registering %s: %w", p.name, err)
-		}
 		// Renamed files may collide: the first package has them.
 		files := slices.DeleteFunc(slices.Clone(p.files), func(name string) bool {
 			taken := owned[name] && !strings.HasSuffix(name, "/")
@@ -204,10 +197,10 @@ func (m pacmanManager) register(root string, installed []pkg, known map[string]s
 			b.WriteString("\n")
 		}
 		desc := m.desc(p, known, [][2]string{{"INSTALLDATE", "1700000000"}, {"SIZE", "1"}, {"VALIDATION", "pgp"}})
-		for name, text := range map[string][]byte{"desc": desc, "files": []byte(b.String())} {
-			if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
-				return fmt.Errorf("registering %s: %w", p.name, err)
-			}
+		err := base.Write(filepath.Join(local, p.name+"-"+p.version+"-1"),
+			base.File{Path: "desc", Content: desc, Mode: 0o644}, base.File{Path: "files", Content: b.String(), Mode: 0o644})
+		if err != nil {
+			return fmt.Errorf("registering %s: %w", p.name, err)
 		}
 	}
 	return nil

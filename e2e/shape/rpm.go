@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // rpmManager registers and offers packages as rpm knows them.
@@ -54,9 +56,6 @@ func (m rpmManager) fill(ctx context.Context, s Shape, folder string, installed,
 // build builds packages from files that a script copies to their places.
 func (m rpmManager) build(ctx context.Context, folder, name, copies string, all []pkg, known map[string]string) error {
 	work := filepath.Join(folder, name+".build")
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return fmt.Errorf("building packages: %w", err)
-	}
 	var spec strings.Builder
 	fmt.Fprintf(&spec, "Name: shape-%s\nVersion: 1\nRelease: 1\nSummary: none\nLicense: none\nAutoReqProv: no\n%%description\nnone\n%%install\nmkdir -p %%{buildroot}\n%s", name, copies)
 	owned := map[string]bool{}
@@ -71,7 +70,6 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 				fmt.Fprintf(&spec, "Provides: %s\n", provided)
 			}
 		}
-		list := filepath.Join(work, p.name+".files")
 		var lines strings.Builder
 		for _, file := range p.files {
 			if owned[file] && !strings.HasSuffix(file, "/") || strings.ContainsAny(file, "\"*?{[") {
@@ -87,18 +85,18 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 			}
 			lines.WriteString(quoted + "\n")
 		}
-		if err := os.WriteFile(list, []byte(lines.String()), 0o644); err != nil {
+		list := base.File{Path: p.name + ".files", Content: lines.String(), Mode: 0o644}
+		if err := base.Write(work, list); err != nil {
 			return fmt.Errorf("building %s: %w", p.name, err)
 		}
 		fmt.Fprintf(&spec, "%%description -n %s\nnone\n%%files -n %[1]s", p.name)
 		if lines.Len() > 0 { // rpmbuild refuses an empty list
-			fmt.Fprintf(&spec, " -f %s", list)
+			fmt.Fprintf(&spec, " -f %s", filepath.Join(work, list.Path))
 		}
 		spec.WriteString("\n")
 	}
-	path := filepath.Join(work, "shape.spec")
-	if err := os.WriteFile(path, []byte(spec.String()), 0o644); err != nil {
-		return fmt.Errorf("building packages: %w", err)
+	if err := base.Write(work, base.File{Path: "shape.spec", Content: spec.String(), Mode: 0o644}); err != nil {
+		return err
 	}
 	args := []string{"-bb", "--quiet", "--buildroot", filepath.Join(work, "root"), "--target", packageArch}
 	for name, value := range map[string]string{
@@ -108,7 +106,7 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 	} {
 		args = append(args, "--define", name+" "+value)
 	}
-	return command(ctx, "rpmbuild", append(args, path)...)
+	return command(ctx, "rpmbuild", append(args, filepath.Join(work, "shape.spec"))...)
 }
 
 // publish makes a signed repository of packages.
@@ -133,13 +131,9 @@ func (rpmManager) publish(ctx context.Context, from, to string, signer signer) e
 }
 
 func (m rpmManager) register(ctx context.Context, s Shape, root, packages string) error {
-	for path, text := range map[string]string{"etc/rpm/macros.shape": "%_dbpath " + m.database + "\n"} {
-		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
-			return fmt.Errorf("registering packages: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("registering packages: %w", err)
-		}
+	macros := base.File{Path: "etc/rpm/macros.shape", Content: "%_dbpath " + m.database + "\n", Mode: 0o644}
+	if err := base.Write(root, macros); err != nil {
+		return err
 	}
 	inside := filepath.Join(root, "installed.rpms")
 	if err := os.Rename(packages, inside); err != nil {

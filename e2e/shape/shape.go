@@ -192,10 +192,8 @@ func (s Shape) make(folder string) (all []pkg, err error) {
 			control += "Depends: " + strings.Join(m.Needs, ", ") + "\n"
 		}
 		err = errors.Join(err, os.MkdirAll(p.folder, 0o755),
-			base.File{Path: "control", Content: control, Mode: 0o644}.Write(p.control))
-		for _, f := range m.Files {
-			err = errors.Join(err, f.Write(p.folder))
-		}
+			base.Write(p.control, base.File{Path: "control", Content: control, Mode: 0o644}),
+			base.Write(p.folder, m.Files...))
 		all = append(all, p)
 	}
 	return all, err
@@ -222,7 +220,7 @@ func (s Shape) layOut(root string) error {
 			return err
 		}
 	}
-	if err := removeAll(root, append(s.Removed, s.removed()...)); err != nil {
+	if err := base.RemoveAll(root, append(s.Removed, s.removed()...)); err != nil {
 		return err
 	}
 	files := append([]base.File{
@@ -232,10 +230,8 @@ func (s Shape) layOut(root string) error {
 		{Path: "/etc/fstab", Mode: 0o644},
 		{Path: "/etc/hosts", Content: "127.0.0.1 localhost\n::1 localhost\n", Mode: 0o644},
 	}, s.Files...)
-	for _, f := range files {
-		if err := f.Write(root); err != nil {
-			return err
-		}
+	if err := base.Write(root, files...); err != nil {
+		return err
 	}
 	links := map[string]string{"/etc/os-release": "../usr/lib/os-release"}
 	maps.Copy(links, s.Links)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // sysext is the folder of the extension with containerd:
@@ -29,10 +31,8 @@ func (sysextManager) fill(ctx context.Context, _ Shape, folder string, _, offere
 			return err
 		}
 	}
-	for _, f := range filesOf(sysextFiles) {
-		if err := f.Write(extension); err != nil {
-			return err
-		}
+	if err := base.Write(extension, filesOf(sysextFiles)...); err != nil {
+		return err
 	}
 	return os.MkdirAll(filepath.Join(folder, repositoryFolder), 0o755)
 }
