@@ -150,7 +150,7 @@ func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw,
 	case crashes[full] != "":
 		return nil, endpoint.Fail(crashes[full], "moto crashed")
 	default:
-		return nil, endpoint.Refuse("%s: moto crashed: %s", full, w.moto.said.last())
+		return nil, endpoint.Refuse("%s: moto crashed: %s", full, w.moto.last())
 	}
 	text = mend(call.Service, text)
 	answer.Header.Del("Content-Length")

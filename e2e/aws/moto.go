@@ -3,7 +3,6 @@
 package aws
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // alone is the environment variable that marks the second start, inside the
@@ -84,32 +84,16 @@ func onlyLoopback() error {
 // moto is a server of https://docs.getmoto.org. It keeps the state of AWS
 // accounts.
 type moto struct {
-	url     string
-	said    *words
-	command *exec.Cmd
-	ended   chan error
+	url  string
+	said *testkit.Said
 }
 
 //go:embed moto.py
 var server string
 
-// words collects a program's output.
-type words struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (w *words) Write(text []byte) (int, error) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return w.text.Write(text)
-}
-
 // last returns the end of the output.
-func (w *words) last() string {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	said := w.text.String()
+func (m *moto) last() string {
+	said := m.said.String()
 	return said[max(0, len(said)-500):]
 }
 
@@ -141,48 +125,37 @@ func startMoto(root string) (*moto, error) {
 	if err := listener.Close(); err != nil {
 		return nil, fmt.Errorf("starting moto: %w", err)
 	}
-	m := &moto{url: "http://" + address.String(), said: &words{}, ended: make(chan error, 1)}
-	m.command = exec.Command("/usr/bin/python3", "-c", server, fmt.Sprint(address.Port))
-	m.command.Err = nil // the program is inside the root
-	m.command.Dir = "/"
-	m.command.Env = []string{
+	m := &moto{url: "http://" + address.String(), said: &testkit.Said{}}
+	cmd := exec.Command("/usr/bin/python3", "-c", server, fmt.Sprint(address.Port))
+	cmd.Err = nil // the program is inside the root
+	cmd.Dir = "/"
+	cmd.Env = []string{
 		"PATH=/usr/bin:/bin", "HOME=/root", "PYTHONDONTWRITEBYTECODE=1",
 		"MOTO_IAM_LOAD_MANAGED_POLICIES=true", "MOTO_EC2_LOAD_DEFAULT_AMIS=false",
 		"MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION=true", "MOTO_ENABLE_KEYPAIR_VALIDATION=true",
 	}
-	m.command.Stdout, m.command.Stderr = m.said, m.said
-	m.command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL}
-	up := make(chan error, 1)
-	go func() {
-		// The kernel sends Pdeathsig when the thread that started moto ends.
-		runtime.LockOSThread()
-		err := m.command.Start()
-		up <- err
-		if err == nil {
-			m.ended <- m.command.Wait()
-		}
-	}()
-	if err := <-up; err != nil {
+	cmd.Stdout, cmd.Stderr = m.said, m.said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+	process, err := machine.Spawn(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("starting moto: %w", err)
 	}
-	return m, m.wait()
-}
-
-// wait polls until moto serves requests.
-func (m *moto) wait() error {
-	for deadline := time.Now().Add(patience); ; {
-		if answer, err := http.Get(m.url + "/moto-api/"); err == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err = machine.PollEvery(ctx, 20*time.Millisecond, func() error {
+		answer, err := http.Get(m.url + "/moto-api/")
+		switch {
+		case err == nil:
 			return answer.Body.Close()
+		case !process.Running():
+			return machine.Hopeless{Err: fmt.Errorf("moto ended (%w): %s", process.Exit(), m.last())}
 		}
-		select {
-		case err := <-m.ended:
-			return fmt.Errorf("starting moto: moto ended (%v): %s", err, m.said.last())
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("starting moto: no response after %s", patience)
-		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting moto: %w", err)
 	}
+	return m, nil
 }
 
 // copy returns a server with the same state. Only a copy that is for copies can be copied.
@@ -198,7 +171,7 @@ func (m *moto) copy(forCopies bool) (*moto, error) {
 	defer answer.Body.Close()
 	port, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("copying moto: %s: %s (%v): %s", answer.Status, port, err, m.said.last())
+		return nil, fmt.Errorf("copying moto: %s: %s (%v): %s", answer.Status, port, err, m.last())
 	}
 	return &moto{url: "http://" + net.JoinHostPort("127.0.0.1", string(port)), said: m.said}, nil
 }

@@ -284,22 +284,7 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%s %s: nothing is there", r.Method, r.Host), http.StatusBadGateway)
 		return
 	}
-	there, err := net.Dial("tcp", *to)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer there.Close()
-	here, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer here.Close()
-	if _, err := io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-		return
-	}
-	go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
-	l.copy(here, there)
+	testkit.Tunnel(w, *to, l.copy)
 }
 
 // copy forwards the registry's bytes within the budget.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // node is a machine of kind Node: systemd as the first process of namespaces of
@@ -88,7 +90,7 @@ func (n *node) boot() (*Process, error) {
 		return nil, err
 	}
 	defer console.Close()
-	serial, path, err := terminal(n.consolePath())
+	serial, err := terminal(n.consolePath())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (n *node) boot() (*Process, error) {
 	cmd.Env = append(os.Environ(),
 		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart),
 		"SEED_FOLDER="+seedFolder, "INSIDE="+script("node-inside"),
-		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge, "SERIAL="+path,
+		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge, "SERIAL="+serial.Name(),
 	)
 	p, err := Spawn(cmd)
 	if err != nil {
@@ -113,31 +115,20 @@ func (n *node) boot() (*Process, error) {
 }
 
 // terminal opens a terminal whose output is appended to a file until the terminal is closed.
-func terminal(file string) (end *os.File, path string, err error) {
+func terminal(file string) (*os.File, error) {
 	out, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	master, end, err := testkit.OpenTerminal()
 	if err != nil {
-		return nil, "", errors.Join(err, out.Close())
-	}
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	path = fmt.Sprintf("/dev/pts/%d", number)
-	if err == nil {
-		end, err = os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
-		return nil, "", errors.Join(fmt.Errorf("opening a terminal: %w", err), master.Close(), out.Close())
+		return nil, errors.Join(err, out.Close())
 	}
 	go func() {
 		_, _ = io.Copy(out, master) // EIO when nobody has the terminal any more
 		_, _ = master.Close(), out.Close()
 	}()
-	return end, path, nil
+	return end, nil
 }
 
 // thaw lets frozen processes end with the machine: runc freezes a container for a moment,

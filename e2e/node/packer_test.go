@@ -3,7 +3,6 @@
 package node_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,27 +30,9 @@ type run struct {
 	done  chan struct{}
 	code  int
 	took  time.Duration
-	out   *output
+	out   *testkit.Said
 	// report is the path of the template's report.
 	report string
-}
-
-// output is the output of packer, also while it still runs.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // packer starts packer, in a process group of its own, as a shell at a terminal
@@ -61,7 +41,7 @@ func (b *bench) packer(t *testing.T, args ...string) *run {
 	t.Helper()
 	program, err := tools.Packer(b.Ctx, "", t.Output())
 	require.NoError(t, err)
-	r := &run{args: "packer " + args[0], begin: time.Now(), done: make(chan struct{}), out: &output{}}
+	r := &run{args: "packer " + args[0], begin: time.Now(), done: make(chan struct{}), out: &testkit.Said{}}
 	r.cmd = b.Command(context.WithoutCancel(b.Ctx), program, args...)
 	r.cmd.Dir = b.folder
 	r.cmd.Env = append(os.Environ(), "PACKER_PLUGIN_PATH="+b.plugins,

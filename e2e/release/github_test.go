@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,21 +45,7 @@ func github(t *testing.T, dist string) (proxy string, certificate []byte) {
 	t.Cleanup(server.Close)
 
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		there, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer there.Close()
-		here, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		defer here.Close()
-		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(there, buffered) }()
-		_, _ = io.Copy(here, there)
+		testkit.Tunnel(w, server.Listener.Addr().String(), nil)
 	}))
 	t.Cleanup(front.Close)
 	return front.URL, certificate

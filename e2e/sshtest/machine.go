@@ -8,10 +8,8 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -20,7 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Machine is an SSH server that runs commands as sshd does: through a
@@ -160,7 +159,12 @@ func (m *Machine) execute(line string, channel ssh.Channel) uint32 {
 	}
 	cmd.Stdout, cmd.Stderr = channel, channel.Stderr()
 	if m.Terminal {
-		master, slave := m.openTerminal()
+		master, slave, err := testkit.OpenTerminal()
+		if err != nil {
+			m.t.Error(err)
+			return 255
+		}
+		m.t.Cleanup(func() { master.Close() })
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 		printed := make(chan struct{})
 		go func() {
@@ -195,30 +199,4 @@ func (m *Machine) execute(line string, channel ssh.Channel) uint32 {
 		return 255
 	}
 	return 0 // perhaps its output found no reader
-}
-
-// openTerminal gives both ends of a new terminal; the master lives as long as
-// the test.
-func (m *Machine) openTerminal() (master, slave *os.File) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		m.t.Error(err)
-		return nil, nil
-	}
-	m.t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		m.t.Error(err)
-		return nil, nil
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		m.t.Error(err)
-		return nil, nil
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		m.t.Error(err)
-	}
-	return master, slave
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // alone unsets every variable and file that configures the SDK.
@@ -161,18 +162,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not here", http.StatusForbidden)
 		return
 	}
-	out, err := net.Dial("tcp", p.to)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	in, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		panic(err) // the server is httptest's
-	}
-	_, _ = fmt.Fprint(in, "HTTP/1.1 200 OK\r\n\r\n")
-	go func() { _, _ = in.(*net.TCPConn).ReadFrom(out); in.Close() }()
-	go func() { _, _ = out.(*net.TCPConn).ReadFrom(in); out.Close() }()
+	testkit.Tunnel(w, p.to, nil)
 }
 
 func (p *proxy) asked() []string {
