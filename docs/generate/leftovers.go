@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -98,17 +98,24 @@ const schemaFile = "docs/reference/report.schema.json"
 // reportSchema is the JSON Schema of plan.Report. Its descriptions are the doc
 // comments of the types and fields.
 func reportSchema(root string) (string, error) {
-	comments, enums := map[string]string{}, map[string][]any{}
-	for folder, example := range map[string]any{"plan": plan.Report{}, "host": host.Removal{}} {
+	enums := map[string][]any{"Command": {"provision", "scrub", "audit"}}
+	var comments jsonschema.Reflector
+	for _, folder := range []string{"plan", "host"} {
 		s, err := parseFolder(root, folder)
+		if err == nil {
+			err = comments.AddGoComments("", filepath.Join(root, folder), jsonschema.WithFullComment())
+		}
 		if err != nil {
 			return "", err
 		}
-		s.describe(reflect.TypeOf(example).PkgPath(), comments, enums)
+		s.values(enums)
 	}
-	enums["Command"] = []any{"provision", "scrub", "audit"}
 	r := jsonschema.Reflector{
-		CommentMap: comments,
+		LookupComment: func(t reflect.Type, field string) string {
+			folder := filepath.Join(root, strings.TrimPrefix(t.PkgPath(), "github.com/eksnode/packer-plugin-eksnode/"))
+			name := strings.TrimSuffix(folder+"."+t.Name()+"."+field, ".")
+			return strings.Join(strings.Fields(comments.CommentMap[name]), " ")
+		},
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
 			if values := enums[t.Name()]; t.Kind() == reflect.String && values != nil {
 				return &jsonschema.Schema{Type: "string", Enum: values}
@@ -138,34 +145,15 @@ func reportSchema(root string) (string, error) {
 	return string(text) + "\n", nil
 }
 
-// describe collects the doc comments of a package's types and fields, and the
-// values of its string types.
-func (s source) describe(path string, comments map[string]string, enums map[string][]any) {
+// values collects the values of a package's string types.
+func (s source) values(enums map[string][]any) {
 	for _, file := range s.files {
-		for _, d := range file.Decls {
-			declared, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
+		ast.Inspect(file, func(n ast.Node) bool {
+			if value, ok := n.(*ast.ValueSpec); ok {
+				addValue(value, enums)
 			}
-			for _, spec := range declared.Specs {
-				switch spec := spec.(type) {
-				case *ast.TypeSpec:
-					name := path + "." + spec.Name.Name
-					comments[name] = prose(declared.Doc, spec.Doc)
-					structure, ok := spec.Type.(*ast.StructType)
-					if !ok {
-						continue
-					}
-					for _, f := range structure.Fields.List {
-						for _, field := range f.Names {
-							comments[name+"."+field.Name] = prose(f.Doc, f.Comment)
-						}
-					}
-				case *ast.ValueSpec:
-					addValue(spec, enums)
-				}
-			}
-		}
+			return true
+		})
 	}
 }
 
@@ -179,14 +167,4 @@ func addValue(spec *ast.ValueSpec, enums map[string][]any) {
 			enums[kind.Name] = append(enums[kind.Name], value)
 		}
 	}
-}
-
-// prose is the first comment of several, on one line.
-func prose(groups ...*ast.CommentGroup) string {
-	for _, g := range groups {
-		if text := strings.Join(strings.Fields(g.Text()), " "); text != "" {
-			return text
-		}
-	}
-	return ""
 }
