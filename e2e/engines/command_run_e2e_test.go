@@ -93,25 +93,19 @@ func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 // image returns a root with exactly what a node needs by its manifest.
 func image(t *testing.T) string {
 	t.Helper()
-	root := t.TempDir()
-	kubelet := []byte("#!/bin/sh\n")
+	const kubelet = "#!/bin/sh\n"
 	m := manifest.Manifest{
 		KubernetesVersion: "1.36.3", Distro: "debian", DistroVersion: "13",
 		Assets: []manifest.Asset{{ID: "kubelet", Version: "1.36.3", Files: []manifest.File{
-			{Path: "/usr/bin/kubelet", Mode: 0o755, Size: int64(len(kubelet)), SHA256: manifest.Sum(kubelet)},
+			{Path: "/usr/bin/kubelet", Mode: 0o755, Size: int64(len(kubelet)), SHA256: manifest.Sum([]byte(kubelet))},
 		}}},
 	}
 	text, err := m.Encode()
 	require.NoError(t, err)
-	for name, content := range map[string][]byte{
-		"etc/os-release": []byte("ID=debian\nVERSION_ID=13\n"), "etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\n"),
-		"etc/machine-id": nil, "usr/bin/kubelet": kubelet, manifest.Path: text,
-	} {
-		path := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, content, 0o755))
-	}
-	return root
+	return testkit.Programs(t, t.TempDir(), map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
+		"etc/machine-id": "", "usr/bin/kubelet": kubelet, manifest.Path: string(text),
+	})
 }
 
 // send runs the script with these values. It returns the output, the exit code,

@@ -10,10 +10,8 @@ package lab
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -142,17 +140,9 @@ func Eksnode(t testing.TB) string {
 // machine's architecture.
 func Agent(t testing.TB) string {
 	t.Helper()
-	packed, err := os.Open(Built(t, "plugin/embedded/agents/eksnode-linux-"+runtime.GOARCH+".gz"))
-	require.NoError(t, err)
-	defer packed.Close()
-	content, err := gzip.NewReader(packed)
-	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "eksnode")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
-	require.NoError(t, err)
-	defer file.Close()
-	_, err = io.Copy(file, content)
-	require.NoError(t, err)
+	testkit.Run(t, "sh", "-ec", `gzip -dc "$1" > "$2"; chmod 755 "$2"`, "sh",
+		Built(t, "plugin/embedded/agents/eksnode-linux-"+runtime.GOARCH+".gz"), path)
 	return path
 }
 

@@ -125,37 +125,33 @@ func TestSessions(t *testing.T) {
 		})
 	}
 
-	for _, c := range []struct {
-		name        string
-		fault, undo string
-		cut         func(t *testing.T, r *run)
-		words       []string
+	for name, c := range map[string]struct {
+		cut   func(t *testing.T, r *run)
+		words []string
 	}{
-		{name: "Ctrl-C", cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
-		{name: "Ctrl-C under a sudo that uses a terminal",
-			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
-			cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
-		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin sshd)") },
-			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
-		{name: "the machine ends the session under a sudo that uses a terminal",
-			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
-			cut:   func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin sshd)") },
-			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
+		"Ctrl-C": {func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) },
+			[]string{"Cleanly cancelled builds after being interrupted"}},
+		"the machine ends the session": {func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin sshd)") },
+			[]string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
 	} {
-		t.Run("cut: "+c.name, func(t *testing.T) {
-			n.faulty(t, c.fault, c.undo)
-			before := n.tree(t)
-			n.Sh(t, holdLists)
-			defer n.Sh(t, openGate)
-			r := b.provision(t, n, b.mirror.URL())
-			n.held(t)
-			require.Contains(t, n.Sh(t, ours), "apt-get update")
-			c.cut(t, r)
-			r.fails(t, c.words...)
-			n.nothingLeft(t)
-			n.Sh(t, openGate)
-			require.Empty(t, except(n.tree(t).Since(before), bookkeeping))
-		})
+		for under, fault := range map[string]string{
+			"": "", " under a sudo that uses a terminal": "echo 'Defaults use_pty' > /etc/sudoers.d/99-test",
+		} {
+			t.Run("cut: "+name+under, func(t *testing.T) {
+				n.faulty(t, fault, "rm /etc/sudoers.d/99-test")
+				before := n.tree(t)
+				n.Sh(t, holdLists)
+				defer n.Sh(t, openGate)
+				r := b.provision(t, n, b.mirror.URL())
+				n.held(t)
+				require.Contains(t, n.Sh(t, ours), "apt-get update")
+				c.cut(t, r)
+				r.fails(t, c.words...)
+				n.nothingLeft(t)
+				n.Sh(t, openGate)
+				require.Empty(t, except(n.tree(t).Since(before), bookkeeping))
+			})
+		}
 	}
 	testPowerLoss(t, b, n)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -52,7 +53,7 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 			files[filepath.Join("opt", folder, form)] = text
 		}
 	}
-	write(t, root, files)
+	hosttest.Lay(t, root, files)
 
 	byRule, theirs := map[string]bool{}, map[string]bool{}
 	for _, found := range gitleaks(t, program, root) {

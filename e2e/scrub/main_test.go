@@ -23,6 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
@@ -68,23 +69,6 @@ systemctl restart containerd`)
 	n.Import(t, "--snapshotter native", pause(t))
 }
 
-// write builds an image root from a map of paths: "-> x" is a link, a name that
-// ends in "/" a folder, everything else a file with that content.
-func write(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		p := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(p, 0o755))
-		} else if target, ok := strings.CutPrefix(content, "-> "); ok {
-			require.NoError(t, os.Symlink(strings.TrimSpace(target), p))
-		} else {
-			require.NoError(t, os.WriteFile(p, []byte(content), 0o640))
-		}
-	}
-}
-
 // noted describes everything below a folder.
 func noted(t *testing.T, folder string) lab.Tree {
 	t.Helper()
@@ -122,6 +106,9 @@ func dirty(t *testing.T) map[string]string {
 	}
 	for _, f := range archive.Files {
 		files[f.Name] = string(f.Data)
+		if link := strings.TrimSpace(files[f.Name]); strings.HasPrefix(link, "-> ") {
+			files[f.Name] = link
+		}
 	}
 	for n := range 6 {
 		files[fmt.Sprintf("var/lib/kubelet/pods/uid%d/volumes/new\nline/%d", n%2, n)] = "SECRET"
@@ -136,7 +123,7 @@ func TestScrubKilledBeforeEachChangeIsCompleted(t *testing.T) {
 	folder := t.TempDir()
 	begin := func(name string) string {
 		root := filepath.Join(folder, name)
-		write(t, root, dirty(t))
+		hosttest.Lay(t, root, dirty(t))
 		for _, labelled := range []string{"etc/hosts", "etc/machine-id", "var/lib/kubelet/kubeconfig"} {
 			require.NoError(t, unix.Setxattr(filepath.Join(root, labelled), "user.label", []byte("node"), 0))
 		}
