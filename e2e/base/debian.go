@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,11 +172,8 @@ func (r recipe) bootstrap(ctx context.Context, root string) error {
 		return err
 	}
 	defer mirror.Close()
-	address, stop, err := serve(mirror)
-	if err != nil {
-		return err
-	}
-	defer stop()
+	server := httptest.NewServer(mirror)
+	defer server.Close()
 	args := []string{
 		"--mode=root", "--variant=" + cmp.Or(r.Variant, "important"), "--architectures=amd64", "--format=directory",
 		"--include=" + strings.Join(r.Packages, ","),
@@ -205,7 +203,7 @@ func (r recipe) bootstrap(ctx context.Context, root string) error {
 	}
 	args = append(args, r.Suite, root)
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
-		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))
+		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, server.URL))
 	}
 	// In namespaces of its own, neither mmdebstrap's mounts of the host's /dev and
 	// /proc nor its children outlive it. The tree can be deleted after any failure.

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -224,23 +222,6 @@ func lock(ctx context.Context, path string, log io.Writer) (unlock func(), err e
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// serve serves the mirror on a loopback port for the duration of a build.
-func serve(mirror *aptmirror.Mirror) (address string, stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("serving the mirror: %w", err)
-	}
-	server := &http.Server{Handler: mirror}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// Serve returns ErrServerClosed when stopped; other errors reach the
-		// client.
-		_ = server.Serve(listener)
-	}()
-	return listener.Addr().String(), func() { server.Close(); <-done }, nil
 }
 
 // motoPackages are moto's server, the packages that it needs to start, and the

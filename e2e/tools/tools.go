@@ -18,6 +18,8 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // Packer returns the path of a packer program of that version for this machine:
@@ -47,12 +49,12 @@ func Build(ctx context.Context, name, version, arch string, log io.Writer) (stri
 	if !tool.Node && arch != runtime.GOARCH {
 		return "", fmt.Errorf("building %s %s for %s: the tool runs on this machine, which is %s", name, version, arch, runtime.GOARCH)
 	}
-	home, err := os.UserCacheDir()
+	cache, err := base.Cache()
 	if err != nil {
-		return "", fmt.Errorf("finding the cache folder: %w", err)
+		return "", err
 	}
 	builder := builder{tool: tool, version: version, arch: arch, log: log}
-	path, err := builder.get(ctx, filepath.Join(home, "eksnode", "tools"))
+	path, err := builder.get(ctx, filepath.Join(cache, "tools"))
 	if err != nil {
 		return "", fmt.Errorf("getting %s %s for %s: %w", name, version, arch, err)
 	}
