@@ -140,14 +140,12 @@ var onFailure = []string{"ec2:DeleteVolume", "ec2:DescribeSubnets", "ec2:Describ
 // checkPolicy compares the calls of the build with the example's policy.
 func checkPolicy(t *testing.T, calls map[string]int) {
 	t.Helper()
-	text := testkit.Content(t, filepath.Join(example, "policy.json"))
-	var policy struct {
+	policy := testkit.JSON[struct {
 		Statement []struct {
 			Sid    string
 			Action []string
 		}
-	}
-	require.NoError(t, json.Unmarshal([]byte(text), &policy))
+	}](t, testkit.Content(t, filepath.Join(example, "policy.json")))
 	var granted []string
 	for _, s := range policy.Statement {
 		if s.Sid != "Keys" { // EC2 calls KMS in the caller's name

@@ -4,7 +4,6 @@ package join_test
 
 import (
 	_ "embed"
-	"encoding/json"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -75,9 +74,7 @@ type exceptions struct {
 
 func (w *world) exceptions(check string) *exceptions {
 	w.t.Helper()
-	text := testkit.Content(w.t, exceptionsFile)
-	var all []exception
-	require.NoError(w.t, json.Unmarshal([]byte(text), &all))
+	all := testkit.JSON[[]exception](w.t, testkit.Content(w.t, exceptionsFile))
 	all = slices.DeleteFunc(all, func(e exception) bool { return e.Check != check })
 	return &exceptions{w, all, map[string]bool{}}
 }

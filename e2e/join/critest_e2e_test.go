@@ -5,7 +5,6 @@ package join_test
 import (
 	"archive/tar"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -55,8 +54,7 @@ func (w *world) critest(i *instance) {
 	i.Upload(w.t, fetch(w.t, []string{tools.NameCritest})[tools.NameCritest], "/run/critest")
 	i.Sh(w.t, "systemctl stop kubelet\n"+w.serveRuntimeImages()+withPorts)
 	out := i.Sh(w.t, "cd /run && TMPDIR=/var/tmp ./critest -ginkgo.json-report=/run/critest.json > critest.log 2>&1 || true\ncat critest.json || tail -40 critest.log")
-	var suites []struct{ SpecReports []spec }
-	require.NoError(w.t, json.Unmarshal([]byte(out), &suites), "%.2000s", out)
+	suites := testkit.JSON[[]struct{ SpecReports []spec }](w.t, out)
 	require.Len(w.t, suites, 1)
 	count := map[string]int{}
 	exceptions := w.exceptions("critest")
@@ -249,7 +247,7 @@ timeout 60 /run/kubeadm join phase preflight --discovery-file /run/discovery \
 func (w *world) kubeBench(i *instance) {
 	w.t.Helper()
 	out := i.Sh(w.t, "mkdir /run/kube-bench && cd /run/kube-bench && tar -xzf ../kube-bench.tar.gz && ./kube-bench run --targets node --benchmark "+tools.KubeBenchBenchmark+" --config-dir cfg --json")
-	var report struct {
+	report := testkit.JSON[struct {
 		Controls []struct {
 			Tests []struct {
 				Results []struct {
@@ -262,8 +260,7 @@ func (w *world) kubeBench(i *instance) {
 			} `json:"tests"`
 		}
 		Totals map[string]int
-	}
-	require.NoError(w.t, json.Unmarshal([]byte(out), &report))
+	}](w.t, out)
 	w.step("kube-bench: %v", report.Totals)
 	exceptions := w.exceptions("kube-bench")
 	for _, control := range report.Controls {

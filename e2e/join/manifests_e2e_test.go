@@ -23,6 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -74,8 +75,8 @@ func (c administrator) now() string {
 
 func (c administrator) data(name string) map[string]string {
 	c.t.Helper()
-	var m struct{ Data map[string]string }
-	require.NoError(c.t, json.Unmarshal([]byte(c.must(c.t, "", "get", "configmap", name, "--namespace=kube-system", "--output=json")), &m))
+	out := c.must(c.t, "", "get", "configmap", name, "--namespace=kube-system", "--output=json")
+	m := testkit.JSON[struct{ Data map[string]string }](c.t, out)
 	return m.Data
 }
 
@@ -173,10 +174,7 @@ func (w *world) changedNothing(reports string) {
 	for _, run := range []struct{ name, file string }{
 		{"provisioned", "provision.json"}, {"provisioned again", "again.json"}, {"provisioned after a restart", "restarted.json"},
 	} {
-		text, err := os.ReadFile(filepath.Join(reports, run.file))
-		require.NoError(w.t, err)
-		var r plan.Report
-		require.NoError(w.t, json.Unmarshal(text, &r))
+		r := testkit.JSON[plan.Report](w.t, testkit.Content(w.t, filepath.Join(reports, run.file)))
 		var changed []string
 		for _, o := range r.Outcomes {
 			if o.Status == plan.Done {

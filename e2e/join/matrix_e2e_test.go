@@ -261,10 +261,7 @@ func (w *world) keep(trials []trial) {
 		write(record, trials)
 		return
 	}
-	text, err := os.ReadFile(record)
-	require.NoError(w.t, err)
-	var all []trial
-	require.NoError(w.t, json.Unmarshal(text, &all))
+	all := testkit.JSON[[]trial](w.t, testkit.Content(w.t, record))
 	for i, old := range all {
 		same := func(t trial) bool { return t.Rule == old.Rule && t.Case == old.Case && t.FirstBoot == old.FirstBoot }
 		if n := slices.IndexFunc(trials, same); n >= 0 {

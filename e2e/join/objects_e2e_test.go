@@ -23,6 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -176,8 +177,7 @@ func (w *world) says(i *instance, pattern string) string {
 func (w *world) blamed(i *instance) string {
 	w.t.Helper()
 	out := i.Sh(w.t, "eksnode diagnose --output json || [ $? = 1 ]")
-	var report struct{ Findings []struct{ ID string } }
-	require.NoError(w.t, json.Unmarshal([]byte(out), &report), out)
+	report := testkit.JSON[struct{ Findings []struct{ ID string } }](w.t, out)
 	if len(report.Findings) == 0 {
 		return ""
 	}

@@ -4,7 +4,6 @@ package join_test
 
 import (
 	_ "embed"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,12 +71,11 @@ func TestProofOnMachines(t *testing.T) {
 		require.NoError(t, process.Wait(w.Ctx))
 	})
 
-	var report struct {
+	report := testkit.JSON[struct {
 		Result, Error string
 		Left          []string
 		Steps         []struct{ Step, Evidence string }
-	}
-	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(folder, "report.json"))), &report))
+	}](t, testkit.Content(t, filepath.Join(folder, "report.json")))
 	assert.Equal(t, "ok", report.Result, "%s", report.Error)
 	assert.Empty(t, report.Left)
 	joined := `^seconds since RunInstances: running \d+, registered \d+, Ready \d+$`

@@ -4,7 +4,6 @@ package offline_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os/exec"
@@ -67,8 +66,8 @@ func build(t *testing.T, system lab.System) {
 	assert.Equal(t, before, testkit.Sum(t, base), "the base image")
 	testkit.Run(t, "sfdisk", "--verify", made)
 
-	var report struct{ Provision, Scrub plan.Report }
-	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(folder, "report.json"))), &report))
+	report := testkit.JSON[struct{ Provision, Scrub plan.Report }](t,
+		testkit.Content(t, filepath.Join(folder, "report.json")))
 	assert.Equal(t, plan.OK, report.Scrub.Result)
 
 	testkit.Run(t, lab.Eksnode(t), "audit", "--disk", made)

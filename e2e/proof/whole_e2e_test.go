@@ -29,8 +29,7 @@ var unseen = regexp.MustCompile(`^(ebs:|kms:|iam:(CreateServiceLinkedRole|Delete
 // actions are those of a policy that the program printed, without KMS.
 func actions(t *testing.T, least string) []string {
 	t.Helper()
-	var document struct{ Statement []statement }
-	require.NoError(t, json.Unmarshal([]byte(least), &document))
+	document := testkit.JSON[struct{ Statement []statement }](t, least)
 	return document.Statement[0].Action
 }
 
@@ -126,8 +125,8 @@ func TestAnIPv6Cluster(t *testing.T) {
 		"nodeconfig": "cidr: fd30:1234:5678::/108",
 		"bootstrap":  "--ip-family 'ipv6' \\\n  --service-ipv6-cidr 'fd30:1234:5678::/108'",
 	} {
-		var template struct{ UserData []byte }
-		require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(o.folder, contract+".json"))), &template))
+		template := testkit.JSON[struct{ UserData []byte }](t,
+			testkit.Content(t, filepath.Join(o.folder, contract+".json")))
 		assert.Contains(t, string(template.UserData), said)
 	}
 }

@@ -3,9 +3,7 @@
 package release
 
 import (
-	"bytes"
 	"debug/buildinfo"
-	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -51,7 +49,7 @@ func TestRelease(t *testing.T) {
 	t.Run("same bytes", func(t *testing.T) {
 		for _, name := range files() {
 			if filepath.Ext(name) != ".sig" { // signatures contain the time
-				assert.True(t, bytes.Equal(read(t, filepath.Join(dist, name)), read(t, filepath.Join(again, name))), name)
+				assert.Equal(t, testkit.Sum(t, filepath.Join(dist, name)), testkit.Sum(t, filepath.Join(again, name)), name)
 			}
 		}
 	})
@@ -104,8 +102,7 @@ func files() []string {
 
 // uploads names the files that goreleaser would publish.
 func uploads(t *testing.T, dist string) []string {
-	var artifacts []struct{ Name, Type string }
-	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dist, "artifacts.json")), &artifacts))
+	artifacts := testkit.JSON[[]struct{ Name, Type string }](t, testkit.Content(t, filepath.Join(dist, "artifacts.json")))
 	var names []string
 	for _, a := range artifacts {
 		if slices.Contains([]string{"Archive", "Checksum", "Linux Package", "Signature", "SBOM"}, a.Type) {
@@ -127,7 +124,7 @@ func tagged(t *testing.T) string {
 	testkit.Output(t, copying)
 	if *only != "" {
 		config := filepath.Join(folder, ".goreleaser.yml")
-		text := targets.ReplaceAllString(string(read(t, config)), "    targets: ["+*only+"]\n")
+		text := targets.ReplaceAllString(testkit.Content(t, config), "    targets: ["+*only+"]\n")
 		require.NotContains(t, text, "goarch:")
 		require.NoError(t, os.WriteFile(config, []byte(text), 0o644))
 	}
@@ -189,7 +186,7 @@ func checksums(t *testing.T, dist string, k key) {
 	}
 	for name, want := range map[string][]string{plugin + "_SHA256SUMS": plugins, "eksnode_v" + number + "_SHA256SUMS": commands} {
 		var listed []string
-		for line := range strings.Lines(string(read(t, filepath.Join(dist, name)))) {
+		for line := range strings.Lines(testkit.Content(t, filepath.Join(dist, name))) {
 			listed = append(listed, strings.Fields(line)[1])
 		}
 		assert.ElementsMatch(t, want, listed, name)
@@ -213,7 +210,7 @@ func programs(t *testing.T, checkout, dist string) {
 		builtFor(t, program, system)
 		bill(t, filepath.Join(dist, name+".cdx.json"), program)
 		for _, agent := range agents {
-			assert.True(t, bytes.Contains(read(t, program), read(t, agent)), "%s holds %s", name, filepath.Base(agent))
+			assert.True(t, strings.Contains(testkit.Content(t, program), testkit.Content(t, agent)), "%s holds %s", name, filepath.Base(agent))
 		}
 		if archive := archiveOf(system); archive != "" {
 			program := unpack(t, filepath.Join(dist, archive), "eksnode"+exe)
@@ -262,13 +259,12 @@ func builtFor(t *testing.T, program, system string) {
 
 // bill checks that a bill of materials lists every module of the program.
 func bill(t *testing.T, file, program string) {
-	var b struct {
+	b := testkit.JSON[struct {
 		Metadata struct {
 			Component struct{ Name, Version string }
 		}
 		Components []struct{ Name, Version string }
-	}
-	require.NoError(t, json.Unmarshal(read(t, file), &b))
+	}](t, testkit.Content(t, file))
 	assert.Equal(t, module, b.Metadata.Component.Name)
 	assert.Equal(t, "v"+number, b.Metadata.Component.Version)
 	listed := map[string]string{}
@@ -293,13 +289,12 @@ func versions(t *testing.T, dist string) {
 	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
 	assert.Equal(t, number+"\n", testkit.In(t, "", command, "version"))
 	name := plugin + "_x5.0_" + system
-	var is struct {
+	described := testkit.In(t, "", unpack(t, filepath.Join(dist, name+".zip"), name), "describe")
+	is := testkit.JSON[struct {
 		Version      string   `json:"version"`
 		API          string   `json:"api_version"`
 		Provisioners []string `json:"provisioners"`
-	}
-	described := testkit.In(t, "", unpack(t, filepath.Join(dist, name+".zip"), name), "describe")
-	require.NoError(t, json.Unmarshal([]byte(described), &is))
+	}](t, described)
 	assert.Equal(t, number, is.Version)
 	assert.Equal(t, "x5.0", is.API)
 	assert.NotEmpty(t, is.Provisioners)
@@ -321,9 +316,4 @@ func installs(t *testing.T, packer, dist string) {
 		out := testkit.Output(t, cmd)
 		t.Logf("packer %s by %s: %s", step.verb, step.proxy, strings.TrimSpace(out))
 	}
-}
-
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	return []byte(testkit.Content(t, name))
 }

@@ -4,7 +4,6 @@ package scrub_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -43,9 +42,7 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"}
 	source := rand.New(rand.NewPCG(1, 2))
-	var shapes []shape
-	text := testkit.Content(t, "testdata/shapes.json")
-	require.NoError(t, json.Unmarshal([]byte(text), &shapes))
+	shapes := testkit.JSON[[]shape](t, testkit.Content(t, "testdata/shapes.json"))
 	for i, s := range shapes {
 		folder := filepath.Join("srv", strconv.Itoa(i)+"-"+s.Rule)
 		files[filepath.Join(folder, cmp.Or(s.File, "config"))] = s.sample(t, source)
@@ -79,8 +76,7 @@ func gitleaks(t *testing.T, program, root string) []leak {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
 	testkit.Run(t, program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root)
-	text := testkit.Content(t, report)
-	leaks := testkit.JSON[[]leak](t, text)
+	leaks := testkit.JSON[[]leak](t, testkit.Content(t, report))
 	return leaks
 }
 
@@ -100,8 +96,7 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	report := filepath.Join(t.TempDir(), "report.json")
 	out, code := run(t, "audit", "--root", root, "--rules", "secrets-left", "--report", report)
 	require.Equal(t, 1, code, "%s", out)
-	text := testkit.Content(t, report)
-	got := testkit.JSON[plan.Report](t, text)
+	got := testkit.JSON[plan.Report](t, testkit.Content(t, report))
 	files := map[string]bool{}
 	for _, item := range got.Plan {
 		for _, f := range item.Findings {
