@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path"
@@ -94,19 +93,12 @@ func (r release) of(version, arch string) release {
 func (r release) checksum(ctx context.Context) (string, error) {
 	soon, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	request, err := http.NewRequestWithContext(soon, http.MethodGet, r.Sum, nil)
-	if err != nil {
-		return "", fmt.Errorf("downloading a checksum file: %w", err)
-	}
-	response, err := http.DefaultClient.Do(request)
+	body, err := asset.NewFetcher(asset.Patience{Attempts: 1, Stall: answers}).Open(soon, r.Sum, 0)
 	if err != nil {
 		return "", r.away(ctx, err)
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return "", r.away(ctx, errors.New("the server returned "+response.Status))
-	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, mostSum))
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, mostSum))
 	if err != nil {
 		return "", r.away(ctx, err)
 	}
