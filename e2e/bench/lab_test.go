@@ -82,9 +82,8 @@ func (l *network) delayed(target string) string {
 // ask posts to toxiproxy, which may still be starting.
 func (l *network) ask(path, body string) {
 	l.b.Helper()
-	out, err := l.Command(l.Ctx, "curl", "-fsS", "--retry", "9", "--retry-connrefused",
-		"-d", body, "http://127.0.0.1:8474/"+path).CombinedOutput()
-	require.NoError(l.b, err, "%s", out)
+	testkit.Output(l.b, l.Command(l.Ctx, "curl", "-fsS", "--retry", "9", "--retry-connrefused",
+		"-d", body, "http://127.0.0.1:8474/"+path))
 }
 
 // node is a machine with a Packer communicator over a delayed line.

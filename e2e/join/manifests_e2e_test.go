@@ -142,8 +142,7 @@ func TestVPCCNIConfigMapKeepsItsKeys(t *testing.T) {
 	script := c.prints("", "manifests", "--cluster", "my-cluster", "--role", nodeRole, "--only", "vpc-cni", "--windows")
 	shell := func() {
 		t.Helper()
-		said, err := c.command(c.lab.Ctx, "", "sh", "-c", script).CombinedOutput()
-		require.NoError(t, err, "%s", said)
+		testkit.Output(t, c.command(c.lab.Ctx, "", "sh", "-c", script))
 	}
 	shell()
 	assert.Equal(t, map[string]string{"enable-windows-ipam": "true"}, c.data("amazon-vpc-cni"))

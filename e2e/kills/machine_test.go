@@ -127,9 +127,7 @@ func (n *node) enter(args ...string) *exec.Cmd {
 // sh runs a shell script that must succeed, and returns its output.
 func (n *node) sh(script string) string {
 	n.t.Helper()
-	out, err := n.enter("sh", "-euc", script).CombinedOutput()
-	require.NoError(n.t, err, "%s\n%s", script, out)
-	return string(out)
+	return testkit.Output(n.t, n.enter("sh", "-euc", script))
 }
 
 // job is a command on a machine, with all its child processes.

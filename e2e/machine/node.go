@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
@@ -49,11 +50,8 @@ func (n *node) prepare(ctx context.Context) error {
 		return fmt.Errorf("making the disk: %w", err)
 	}
 	for name, content := range concessions {
-		path := filepath.Join(n.folder, "run", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("preparing /run: %w", err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		err := base.Write(filepath.Join(n.folder, "run"), base.File{Path: name, Content: content, Mode: 0o644})
+		if err != nil {
 			return fmt.Errorf("preparing /run: %w", err)
 		}
 	}

@@ -3,7 +3,6 @@
 package firstboot
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
@@ -77,20 +77,15 @@ func provisioned(t *testing.T, root string) {
 	require.NoError(t, err)
 	files[manifest.Path[1:]] = string(text)
 	files["usr/bin/busybox"] = testkit.Content(t, "/bin/busybox")
-	for name, content := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		mode := fs.FileMode(0o644)
-		if strings.HasPrefix(name, "usr/bin/") {
-			mode = 0o755
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), mode))
-	}
 	for _, name := range applets {
-		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "usr/bin", name)))
+		files["usr/bin/"+name] = "-> busybox"
 	}
-	require.NoError(t, os.Symlink("/usr/bin/ecr-credential-provider", filepath.Join(root, "etc/eks/image-credential-provider/ecr-credential-provider")))
-	require.NoError(t, os.MkdirAll(filepath.Join(root, wants), 0o755))
-	require.NoError(t, os.Symlink("/usr/lib/systemd/system/containerd.service", filepath.Join(root, wants, "containerd.service")))
+	files["etc/eks/image-credential-provider/ecr-credential-provider"] = "-> /usr/bin/ecr-credential-provider"
+	files[wants+"/containerd.service"] = "-> /usr/lib/systemd/system/containerd.service"
+	hosttest.Lay(t, root, files)
+	for _, program := range testkit.Glob(t, filepath.Join(root, "usr/bin/*")) {
+		require.NoError(t, os.Chmod(program, 0o755))
+	}
 }
 
 // start gives the machine a new instance's empty disks; no service runs yet.
