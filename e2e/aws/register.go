@@ -57,7 +57,7 @@ func (w *World) takeOver() {
 		i := slices.IndexFunc(w.Snapshots, func(one *Snapshot) bool { return one.ID == id })
 		if i < 0 {
 			one := &Snapshot{Region: w.ebs.Region, ID: id, Owner: s.Owner, Size: int(s.Size), Encrypted: s.Encrypted,
-				KMSKey: s.Key, Volume: s.Volume, Progress: "30%"}
+				KMSKey: s.Key, Volume: s.Volume}
 			for _, t := range s.Tags {
 				one.Tags = append(one.Tags, Tag(t))
 			}
@@ -66,7 +66,7 @@ func (w *World) takeOver() {
 				w.front.late[one] = &late{hidden: w.front.Seen}
 			}
 		}
-		w.Snapshots[i].State, w.Snapshots[i].Message = s.State, s.Message
+		w.Snapshots[i].State, w.Snapshots[i].Message, w.Snapshots[i].Progress = s.State, s.Message, "30%"
 	}
 }
 
