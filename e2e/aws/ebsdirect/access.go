@@ -12,7 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// signed checks for whom a call is signed (API, CommonErrors). The signature itself is the SDK's.
+// signed checks the access key, region and service of a call (API, CommonErrors). The signature itself
+// comes from the SDK, and is not checked.
 func (d *Double) signed(in *http.Request) *Failure {
 	key, region, service, signed := endpoint.Scope(in)
 	switch {

@@ -67,12 +67,8 @@ func (p REST) decode(call Call, into any) error {
 	if err != nil {
 		return Refuse("the parameters of %s: %v", call.Action, err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return Refuse("the parameters of %s: %v", call.Action, err)
-	}
-	return nil
+	call.Body = string(text)
+	return JSON{}.decode(call, into)
 }
 
 func (REST) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
