@@ -3,7 +3,6 @@
 package eksnode_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,21 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// tree lists the files of a root with their content.
-func tree(t *testing.T, root string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		all[name] = d.Name() + string(text)
-		return err
-	}))
-	return all
-}
-
 // The os-release files of distributions that eksnode does not support. Each machine
 // is refused before anything changes, with the supported distributions and what to
 // do.
@@ -51,7 +35,7 @@ func TestUnknownDistributionsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := image(t)
 			require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte(test.Release), 0o644))
-			before := tree(t, root)
+			before := testkit.TreeOf(t, root)
 			spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
 			r, err := eksnode.Provision(t.Context(), h, spec, eksnode.Options{DryRun: true})
 			require.EqualError(t, err, want, "of a distribution that is added, remove the text from unknown.yaml")
@@ -65,7 +49,7 @@ func TestUnknownDistributionsAreRefused(t *testing.T) {
 			require.NoError(t, err)
 			assert.NotEmpty(t, r.Machine.Distro)
 			assert.Equal(t, plan.Findings, r.Result)
-			assert.Equal(t, before, tree(t, root))
+			assert.Equal(t, before, testkit.TreeOf(t, root))
 		})
 	}
 }

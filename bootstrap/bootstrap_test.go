@@ -153,9 +153,7 @@ func TestNewClusterReplacesThePreviousOne(t *testing.T) {
 func contents(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, text := range all {
-		mode, rest, _ := strings.Cut(text, " ")
-		_, content, _ := strings.Cut(rest, "\n")
-		out[name] = mode + " " + content
+		_, out[name], _ = strings.Cut(text, "\n")
 	}
 	return out
 }

@@ -253,39 +253,23 @@ func surround(t *testing.T, i imdstest.Instance) *world {
 	return w
 }
 
-// tree returns the content, mode and time of every file in some folders of a machine,
-// by path.
+// tree records the files and links in folders of a machine, by path: the time of the last change,
+// a line end, and the properties.
 func tree(t *testing.T, h *host.Host, folders ...string) map[string]string {
 	t.Helper()
-	all := map[string]string{}
+	all := testkit.Tree{}
 	for _, folder := range folders {
-		root := filepath.Join(h.Root(), folder)
-		err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
-			if os.IsNotExist(err) {
-				return nil
-			}
-			if err != nil || d.IsDir() {
-				return err
-			}
-			st, err := d.Info()
-			if err != nil {
-				return err
-			}
-			var content []byte
-			if st.Mode()&os.ModeSymlink == 0 {
-				content, err = os.ReadFile(p)
-			} else {
-				var to string
-				to, err = os.Readlink(p)
-				content = []byte(to)
-			}
-			if err != nil {
-				return err
-			}
-			all[strings.TrimPrefix(p, strings.TrimSuffix(h.Root(), "/"))] = fmt.Sprintf("%s %s\n%s", st.Mode(), st.ModTime().Format("15:04:05.000000000"), content)
-			return nil
-		})
+		at := filepath.Join(h.Root(), folder)
+		if _, err := os.Stat(at); err == nil {
+			all.Note(t, at, filepath.Join("/", folder), nil, func(_, path string) string { return testkit.Content(t, path) })
+		}
+	}
+	for name, properties := range all {
+		info, err := os.Lstat(filepath.Join(h.Root(), name))
 		require.NoError(t, err)
+		if all[name] = fmt.Sprintf("%d\n%s", info.ModTime().UnixNano(), properties); info.IsDir() {
+			delete(all, name)
+		}
 	}
 	return all
 }

@@ -118,7 +118,7 @@ func persistent(t *testing.T, h *host.Host) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for path, text := range tree(t, h, "etc", "var") {
-		_, text, _ = strings.Cut(text, "\n")
+		text = strings.SplitN(text, " ", 3)[2] // time and mode, owner, content
 		var value any
 		if json.Unmarshal([]byte(text), &value) == nil {
 			text = fmt.Sprint(value)

@@ -3,45 +3,25 @@
 package host
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-// surrounding records every file in a folder except those below except: kind, mode,
-// owner, time of change, and content or link target. A test compares two records to
-// prove that nothing changed.
-func surrounding(t *testing.T, folder, except string) map[string]string {
+// surrounding records every file in a folder except those below except, with the time of its
+// change. A test compares two records to prove that nothing changed.
+func surrounding(t *testing.T, folder, except string) testkit.Tree {
 	t.Helper()
-	got := map[string]string{}
-	require.NoError(t, filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
-		require.NoError(t, err)
-		if name == except {
-			return fs.SkipDir
-		}
-		var st unix.Stat_t
-		require.NoError(t, unix.Lstat(name, &st))
-		note := fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid)
-		switch {
-		case d.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(name)
-			require.NoError(t, err)
-			note += " " + target
-		case d.Type().IsRegular():
-			text := testkit.Content(t, name)
-			note += fmt.Sprintf(" %d %x", st.Mtim.Nano(), sha256.Sum256([]byte(text)))
-		}
-		got[name] = note
-		return nil
-	}))
+	got := testkit.Tree{}
+	got.Note(t, folder, folder, func(name string) bool { return name == except }, func(_, name string) string {
+		changed := stat(t, name).Mtim
+		return fmt.Sprint(changed.Nano(), testkit.Sum(t, name))
+	})
 	return got
 }
 

@@ -3,8 +3,6 @@
 package scrub
 
 import (
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,33 +78,6 @@ func TestMaskedFilesAreNoError(t *testing.T) {
 // hostileNames are file names that careless programs handle wrongly.
 var hostileNames = []string{"new\nline", "\xff\xfe", "-rf", "* ?", `back\slash [x]`, "..x", " "}
 
-// noted describes all files below a folder: path → kind, mode, owner, and content
-// or link target. Sizes and times of folders change with their files and are left
-// out.
-func noted(t *testing.T, folder string) map[string]string {
-	t.Helper()
-	got := map[string]string{}
-	require.NoError(t, filepath.WalkDir(folder, func(p string, d fs.DirEntry, err error) error {
-		require.NoError(t, err)
-		var st unix.Stat_t
-		require.NoError(t, unix.Lstat(p, &st))
-		note := fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid)
-		switch {
-		case d.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(p)
-			require.NoError(t, err)
-			note += " -> " + target
-		case d.Type().IsRegular():
-			note += " " + testkit.Content(t, p)
-		}
-		if name := strings.TrimPrefix(p, folder); name != "" {
-			got[name] = note
-		}
-		return nil
-	}))
-	return got
-}
-
 // lay builds an image in a folder, from the same map as tree.
 func lay(t *testing.T, root string, files map[string]string) *host.Host {
 	t.Helper()
@@ -121,8 +92,8 @@ func surrounded(t *testing.T, files map[string]string) (h *host.Host, root strin
 	outside := testkit.InMemory(t)
 	evil := filepath.Join(outside, "tree-evil") // starts like the root's name
 	testkit.Write(t, filepath.Join(evil, "etc/machine-id"), "outside")
-	before := noted(t, evil)
-	t.Cleanup(func() { require.Equal(t, before, noted(t, evil), "files outside the image root changed") })
+	before := testkit.TreeOf(t, evil)
+	t.Cleanup(func() { require.Equal(t, before, testkit.TreeOf(t, evil), "files outside the image root changed") })
 	root = filepath.Join(outside, "tree")
 	require.NoError(t, os.Mkdir(root, 0o755))
 	return lay(t, root, files), root

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -64,11 +65,11 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := surrounded(t, needed.Files)
 			items := selected(t, ours(c.Rule, plan.Remove), ToScrub)
-			before := noted(t, root)
+			before := testkit.TreeOf(t, root)
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			if c.Want != "" {
 				require.EqualError(t, err, full.Replace(c.Want))
-				assert.Empty(t, diff(before, noted(t, root)))
+				assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
 				return
 			}
 			require.NoError(t, err)
@@ -89,12 +90,12 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			h, root := surrounded(t, files)
 			spec := Spec{Only: []string{"x"}, Own: []Rule{withPath("/opt/ours/a")}}
 			items := selected(t, spec, ToScrub)
-			before := noted(t, root)
+			before := testkit.TreeOf(t, root)
 			_, err := plan.Apply(t.Context(), h, items, nil)
 			want := "x: checking whether a package owns /opt/ours/a: " + c.Want +
 				`; to skip the check, set "owned: true" in the rule`
 			require.EqualError(t, err, want)
-			assert.Empty(t, diff(before, noted(t, root)))
+			assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
 			items = selected(t, spec, ToAudit)
 			assert.Equal(t, want, plan.Make(t.Context(), h, items)[0].Error)
 
@@ -112,7 +113,7 @@ func TestKeptFilesStay(t *testing.T) {
 		for _, verb := range []plan.Verb{plan.Remove, plan.Empty} {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {
 				h, root := surrounded(t, kept.Files)
-				before := noted(t, root)
+				before := testkit.TreeOf(t, root)
 				gone := c.Gone
 				switch {
 				case verb == plan.Empty && name == "a folder and its files":
@@ -121,7 +122,7 @@ func TestKeptFilesStay(t *testing.T) {
 					gone = gone[1:]
 				}
 				apply(t, h, ours(c.Rule, verb))
-				after := noted(t, root)
+				after := testkit.TreeOf(t, root)
 				for _, g := range gone {
 					delete(before, "/opt/ours/"+g)
 				}
@@ -156,12 +157,12 @@ func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 	for name, c := range behind.Cases {
 		t.Run(name, func(t *testing.T) {
 			h, root := surrounded(t, behind.Files)
-			before := noted(t, root)
+			before := testkit.TreeOf(t, root)
 			apply(t, h, ours(c.Rule, plan.Remove))
 			for _, g := range c.Gone {
 				delete(before, g)
 			}
-			assert.Empty(t, diff(before, noted(t, root)))
+			assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
 		})
 	}
 }
@@ -172,7 +173,7 @@ func TestFilesThatTheImageNeedsStay(t *testing.T) {
 	files := common()
 	maps.Copy(files, nodes().Kept)
 	h, root := surrounded(t, files)
-	before := noted(t, root)
+	before := testkit.TreeOf(t, root)
 	apply(t, h, Spec{})
-	assert.Empty(t, diff(before, noted(t, root)))
+	assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -63,7 +64,7 @@ func TestEveryRuleOnDisksThatResist(t *testing.T) {
 			t.Cleanup(func() { shell(t, "umount '"+root+"'") })
 			lay(t, root, common())
 			build(root)
-			require.Empty(t, diff(before, noted(t, root)))
+			require.Empty(t, diff(before, testkit.TreeOf(t, root)))
 			if mount != "" {
 				shell(t, mount+" '"+root+"'")
 			}
@@ -72,14 +73,14 @@ func TestEveryRuleOnDisksThatResist(t *testing.T) {
 		ends := func(t *testing.T, root string) {
 			t.Helper()
 			apply(t, lay(t, root, nil), only)
-			assert.Empty(t, diff(want, noted(t, root)))
+			assert.Empty(t, diff(want, testkit.TreeOf(t, root)))
 		}
 		t.Run(r.ID+"/read-only", func(t *testing.T) {
 			root := open(t, "mount -o remount,ro")
 			_, err := attempt(t, lay(t, root, nil), only)
 			require.ErrorContains(t, err, "read-only file system (mount -o remount,rw makes it writable)")
 			assert.True(t, strings.HasPrefix(err.Error(), r.ID+": "), err.Error())
-			assert.Empty(t, diff(before, noted(t, root)))
+			assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
 			shell(t, "mount -o remount,rw '"+root+"'")
 			ends(t, root)
 			shell(t, "mount -o remount,ro '"+root+"'")
@@ -93,7 +94,7 @@ func TestEveryRuleOnDisksThatResist(t *testing.T) {
 				require.ErrorContains(t, err, "no space left on device")
 			}
 			require.NoError(t, os.Remove(filepath.Join(root, "ballast")))
-			after, expected := noted(t, root), diff(before, want)
+			after, expected := testkit.TreeOf(t, root), diff(before, want)
 			for _, d := range diff(before, after) {
 				assert.Contains(t, expected, d)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -100,9 +101,9 @@ func applied(t *testing.T, r Rule, build func(root string)) (before, after map[s
 	t.Helper()
 	h, root := surrounded(t, common())
 	build(root)
-	before = noted(t, root)
+	before = testkit.TreeOf(t, root)
 	apply(t, h, Spec{Only: []string{r.ID}})
-	return before, noted(t, root)
+	return before, testkit.TreeOf(t, root)
 }
 
 // put creates a file and its parent folders, unless the path exists.

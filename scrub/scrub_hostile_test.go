@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -47,7 +48,7 @@ func TestAMountStopsLaterPhases(t *testing.T) {
 	h, root := surrounded(t, joinedNode())
 	volume := filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/config map")
 	require.NoError(t, os.Mkdir(volume, 0o755))
-	etc := noted(t, "/etc")
+	etc := testkit.TreeOf(t, "/etc")
 	shell(t, "mount --bind /etc '"+volume+"'")
 	unmount := sync.OnceFunc(func() { shell(t, "umount '"+volume+"'") })
 	t.Cleanup(unmount)
@@ -63,7 +64,7 @@ func TestAMountStopsLaterPhases(t *testing.T) {
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/token"))
 	assert.FileExists(t, filepath.Join(root, "home/admin/.ssh/authorized_keys"))
-	assert.Equal(t, etc, noted(t, "/etc"))
+	assert.Equal(t, etc, testkit.TreeOf(t, "/etc"))
 
 	unmount()
 	require.NoError(t, os.Remove(volume))
@@ -240,8 +241,8 @@ func TestLinksInPlaceOfFolders(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "var/lib/cni")))
 	require.NoError(t, os.Symlink("/", filepath.Join(root, "var/lib/cni")))
-	before := noted(t, root)
+	before := testkit.TreeOf(t, root)
 	_, err := attempt(t, h, Spec{})
 	require.EqualError(t, err, "cni-state: empty /var/lib/cni: remove /var/lib/cni: refusing to empty the machine's root; is it a link? replace it by a folder")
-	assert.Equal(t, before, noted(t, root))
+	assert.Equal(t, before, testkit.TreeOf(t, root))
 }

@@ -5,7 +5,6 @@ package scrub
 import (
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
@@ -32,7 +31,7 @@ func tree(t *testing.T, files map[string]string) (*host.Host, string) {
 // snapshot lists a tree as path → content, folders as "/".
 func snapshot(t *testing.T, root string) map[string]string {
 	t.Helper()
-	got := noted(t, root)
+	got := testkit.TreeOf(t, root)
 	for name, note := range got {
 		parts := strings.SplitN(note, " ", 3) // mode, owner, content
 		got[name] = append(parts, "/")[2]
@@ -41,25 +40,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 }
 
 // diff lists what changed: "- path" gone, "~ path" another content, "+ path" new.
-func diff(before, after map[string]string) []string {
-	var d []string
-	for name, content := range before {
-		now, there := after[name]
-		switch {
-		case !there:
-			d = append(d, "- "+name)
-		case now != content:
-			d = append(d, "~ "+name)
-		}
-	}
-	for name := range after {
-		if _, there := before[name]; !there {
-			d = append(d, "+ "+name)
-		}
-	}
-	sort.Strings(d)
-	return d
-}
+func diff(before, after map[string]string) []string { return testkit.Tree(after).Changes(before) }
 
 func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
 	all, d := Table(), Draft{Ctx: t.Context(), Host: h}

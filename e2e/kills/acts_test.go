@@ -238,9 +238,9 @@ type start struct {
 }
 
 // look records the machine's disk, its /run, mounts and units.
-func (n *node) look(from *start) lab.Tree {
+func (n *node) look(from *start) testkit.Tree {
 	n.t.Helper()
-	s, free := lab.Tree{}, free()
+	s, free := testkit.Tree{}, free()
 	s.Note(n.t, n.root(), "", free.MatchString, func(name, path string) string {
 		if end, counts := n.meaning(name); counts != nil {
 			return n.meant(path, end, counts)

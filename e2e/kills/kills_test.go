@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -72,7 +72,7 @@ type act struct {
 	ready string // script that prepares the machine for the command
 	args  []string
 	whole length
-	want  lab.Tree
+	want  testkit.Tree
 }
 
 // hits reports whether a run with so many changes is at the kill point.

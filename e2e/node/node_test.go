@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -89,9 +90,9 @@ const treeScript = `find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -
 // the times of their last write and of their last inode change, so that equal
 // trees have equal contents. Folders have no times and sizes, because they
 // change when a file is added or removed.
-func (n *node) tree(t *testing.T) lab.Tree {
+func (n *node) tree(t *testing.T) testkit.Tree {
 	t.Helper()
-	seen := lab.Tree{}
+	seen := testkit.Tree{}
 	for _, line := range n.Lines(t, treeScript) {
 		path, attributes, found := strings.Cut(line, "\t")
 		require.True(t, found, line)
@@ -102,7 +103,7 @@ func (n *node) tree(t *testing.T) lab.Tree {
 }
 
 // unchanged requires that the machine's disk is unchanged.
-func (n *node) unchanged(t *testing.T, before lab.Tree) {
+func (n *node) unchanged(t *testing.T, before testkit.Tree) {
 	t.Helper()
 	require.Empty(t, n.tree(t).Since(before), "the machine has changed")
 }

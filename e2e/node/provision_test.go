@@ -57,7 +57,7 @@ func TestProvision(t *testing.T) {
 }
 
 // testDryRun returns the paths in the plan.
-func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool {
+func testDryRun(t *testing.T, b *bench, n *node, bare testkit.Tree) map[string]bool {
 	r := b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	for _, line := range []string{
 		"packages: would install apparmor ", "directories: would mkdir /etc/eks",
@@ -93,7 +93,7 @@ var bookkeeping = regexp.MustCompile(`^. (` + strings.Join([]string{
 
 // testAskedFor checks every new path on the machine: it must belong to a
 // package, or be in the manifest, or be in the plan.
-func testAskedFor(t *testing.T, n *node, bare lab.Tree, planned map[string]bool) {
+func testAskedFor(t *testing.T, n *node, bare testkit.Tree, planned map[string]bool) {
 	known := map[string]bool{manifest.Path: true}
 	know := func(name string) { // and all parent folders
 		for ; name != "/"; name = path.Dir(name) {

@@ -173,8 +173,8 @@ exec chroot . /run/program "$@"`, root, b.Resolver, program}, args...)
 	return b.Command(b.Ctx, "unshare", argv...)
 }
 
-func lines(text string) lab.Tree {
-	all := lab.Tree{}
+func lines(text string) testkit.Tree {
+	all := testkit.Tree{}
 	for line := range strings.Lines(text) {
 		all[strings.TrimSpace(line)] = ""
 	}

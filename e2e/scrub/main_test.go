@@ -69,14 +69,6 @@ systemctl restart containerd`)
 	n.Import(t, "--snapshotter native", pause(t))
 }
 
-// noted describes everything below a folder.
-func noted(t *testing.T, folder string) lab.Tree {
-	t.Helper()
-	tree := lab.Tree{}
-	tree.Note(t, folder, "", func(string) bool { return false }, func(_, path string) string { return testkit.Content(t, path) })
-	return tree
-}
-
 // dirty is a machine that joined a cluster by bootstrap.sh and was used. It has
 // at least one file for each kind of change that a scrub makes.
 func dirty(t *testing.T) map[string]string {
@@ -134,10 +126,10 @@ func TestScrubKilledBeforeEachChangeIsCompleted(t *testing.T) {
 	}
 
 	root := begin("whole")
-	before := noted(t, root)
+	before := testkit.TreeOf(t, root)
 	total, killed := runWatched(t, -1, scrub(root)...)
 	require.False(t, killed)
-	want := noted(t, root)
+	want := testkit.TreeOf(t, root)
 	changed := want.Since(before)
 	require.Greater(t, total, len(changed), "each change takes at least one call")
 	said, code := run(t, "audit", "--skip-rules", "assets", "--root", root)
@@ -149,16 +141,16 @@ func TestScrubKilledBeforeEachChangeIsCompleted(t *testing.T) {
 		root := begin("killed")
 		_, killed := runWatched(t, kill, scrub(root)...)
 		require.True(t, killed, "the scrub ended before its change %d", kill)
-		if len(noted(t, root).Since(want)) > 0 {
+		if len(testkit.TreeOf(t, root).Since(want)) > 0 {
 			unfinished++
 		}
 		_, killed = runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
-		require.Empty(t, noted(t, root).Since(want), "killed before its change %d", kill)
+		require.Empty(t, testkit.TreeOf(t, root).Since(want), "killed before its change %d", kill)
 		again, killed := runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
 		require.Zero(t, again, "a run after the completed one changes something")
-		require.Empty(t, noted(t, root).Since(want))
+		require.Empty(t, testkit.TreeOf(t, root).Since(want))
 		require.NoError(t, os.RemoveAll(root))
 	}
 	assert.Equal(t, total, unfinished, "a scrub killed before its last change must leave something")

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -101,27 +102,5 @@ func TestTheARM64AgentEqualsTheNativeAgent(t *testing.T) {
 		}
 		assert.Equal(t, c.code, run(t, here, append([]string{native}, c.args...)...).code)
 	}
-	assert.Equal(t, files(t, here), files(t, there), "both agents must leave the same files")
-}
-
-func files(t *testing.T, root string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		var content []byte
-		if info.Mode().IsRegular() {
-			content, err = os.ReadFile(path)
-		}
-		name, _ := filepath.Rel(root, path)
-		all[name] = info.Mode().String() + " " + string(content)
-		return err
-	}))
-	return all
+	assert.Equal(t, testkit.TreeOf(t, here), testkit.TreeOf(t, there), "both agents must leave the same files")
 }

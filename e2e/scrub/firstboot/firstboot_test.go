@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
@@ -99,7 +99,7 @@ func TestScrubRemovesEverythingOfAFirstBoot(t *testing.T) {
 		image, imageFolders := disk(t)
 		for name, b := range boots {
 			t.Run(name, func(t *testing.T) {
-				boot := func() lab.Tree {
+				boot := func() testkit.Tree {
 					start(t)
 					items, err := s.Items(b.describe(t, s, h), bootstrap.Selection{})
 					require.NoError(t, err)

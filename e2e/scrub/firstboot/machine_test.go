@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -108,9 +107,9 @@ func start(t *testing.T) {
 var volatile = []string{"/run", "/proc", "/dev", "/sys", "/fake", "/tmp"}
 
 // disk records every file, link and folder of the machine.
-func disk(t *testing.T) (files, folders lab.Tree) {
+func disk(t *testing.T) (files, folders testkit.Tree) {
 	t.Helper()
-	files, folders = lab.Tree{}, lab.Tree{}
+	files, folders = testkit.Tree{}, testkit.Tree{}
 	skip := func(name string) bool { return slices.Contains(volatile, name) }
 	files.Note(t, "/", "", skip, func(_, path string) string { return testkit.Content(t, path) })
 	for name := range files {
