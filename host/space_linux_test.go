@@ -38,12 +38,8 @@ func TestSpaceOfFileSystems(t *testing.T) {
 	assert.Equal(t, granularity, itoa(space.DiscardBytes))
 	assert.NotEqual(t, "0", granularity)
 
-	btrfs := filepath.Join(t.TempDir(), "btrfs") // which counts no inodes
-	testkit.Run(t, "truncate", "-s", "120M", btrfs)
-	testkit.Run(t, "mkfs.btrfs", "-q", btrfs)
-	testkit.Run(t, "mount", "-o", "loop", btrfs, folder)
+	testkit.Disk(t, folder, "120M", "", "mkfs.btrfs", "-q") // which counts no inodes
 	space, err = mounted(t, folder).Files.Space("/")
-	testkit.Run(t, "umount", "-l", folder)
 	require.NoError(t, err)
 	assert.False(t, space.NoInodes)
 }

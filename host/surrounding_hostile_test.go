@@ -4,8 +4,6 @@ package host
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,13 +37,7 @@ func (i image) untouched(t *testing.T) {
 // its blocks.
 func newDisk(t *testing.T, mib int) (mountPoint string) {
 	t.Helper()
-	folder := t.TempDir()
-	mountPoint = filepath.Join(folder, "mnt")
-	require.NoError(t, os.Mkdir(mountPoint, 0o755))
-	file := filepath.Join(folder, "disk")
-	testkit.Run(t, "truncate", "-s", fmt.Sprintf("%dM", mib), file)
-	testkit.Run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", file)
-	testkit.Run(t, "mount", "-o", "loop", file, mountPoint)
-	t.Cleanup(func() { testkit.Run(t, "umount", mountPoint) })
+	mountPoint = t.TempDir()
+	testkit.Disk(t, mountPoint, fmt.Sprintf("%dM", mib), "", "mke2fs", "-q", "-t", "ext4", "-m", "0", "-I", "256")
 	return mountPoint
 }

@@ -31,13 +31,11 @@ func mounted(t *testing.T, at string, args ...string) {
 // partition mounts a new small file system on a folder and writes files into it.
 func partition(t *testing.T, at, kind string, files map[string]string) {
 	t.Helper()
-	file, size := filepath.Join(t.TempDir(), "disk"), "8M"
+	size := "8M"
 	if kind == "btrfs" {
 		size = "128M"
 	}
-	testkit.Run(t, "truncate", "--size="+size, file)
-	testkit.Run(t, "mkfs."+kind, "-q", file)
-	mounted(t, at, "-o", "loop", file)
+	testkit.Disk(t, at, size, "", "mkfs."+kind, "-q")
 	hosttest.Lay(t, at, files)
 }
 
@@ -170,12 +168,7 @@ func TestPartitionsOfTheMachineAreScrubbed(t *testing.T) {
 func TestSubvolumesAreScrubbed(t *testing.T) {
 	_, root := surrounded(t, common())
 	top := filepath.Join(t.TempDir(), "top")
-	file := filepath.Join(t.TempDir(), "disk")
-	testkit.Run(t, "truncate", "--size=128M", file)
-	testkit.Run(t, "mkfs.btrfs", "-q", file)
-	require.NoError(t, os.Mkdir(top, 0o755))
-	testkit.Run(t, "mount", "-o", "loop", file, top)
-	t.Cleanup(func() { _ = unix.Unmount(top, unix.MNT_DETACH) }) // gone when the test passes
+	testkit.Disk(t, top, "128M", "", "mkfs.btrfs", "-q")
 	device := strings.TrimSpace(testkit.Run(t, "findmnt", "-no", "SOURCE", top))
 	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
 		testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(top, name))

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,18 +27,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func disk(t *testing.T, options string) (file, mountPoint string) {
+func disk(t *testing.T) (file, mountPoint string) {
 	t.Helper()
-	file, mountPoint = filepath.Join(t.TempDir(), "disk"), t.TempDir()
-	testkit.Run(t, "truncate", "--size=16M", file)
-	testkit.Run(t, "mke2fs", "-q", "-t", "ext4", file)
-	testkit.Run(t, "mount", "-o", "loop,"+options, file, mountPoint)
-	t.Cleanup(func() {
-		if mounted := exec.Command("mountpoint", "-q", mountPoint).Run() == nil; mounted {
-			testkit.Run(t, "umount", mountPoint)
-		}
-	})
-	return file, mountPoint
+	mountPoint = t.TempDir()
+	return testkit.Disk(t, mountPoint, "16M", "", "mke2fs", "-q", "-t", "ext4"), mountPoint
 }
 
 // Without a wipe, blocks of removed files keep their content, and the journal their names.
@@ -47,7 +38,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 	const canary = "CANARY-OF-A-REMOVED-FILE"
 	for name, wipes := range map[string]bool{"without": false, "with": true} {
 		t.Run(name, func(t *testing.T) {
-			file, root := disk(t, "rw")
+			file, root := disk(t)
 			require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(root, "etc/hostname"), bytes.Repeat([]byte(canary), 1000), 0o644))
 			// Small files beside others that stay: the disk discards in larger
@@ -81,7 +72,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 }
 
 func TestZeroFileIsRemovedAfterFillingTheDisk(t *testing.T) {
-	_, root := disk(t, "rw")
+	_, root := disk(t)
 	h := hosttest.Mounted(t, root)
 	before, err := h.Files.Space("/")
 	require.NoError(t, err)
@@ -117,7 +108,7 @@ func isInMemory(t *testing.T, name string) bool {
 // block can be too few for more of it.
 func TestZerosFillTheLastBlock(t *testing.T) {
 	for _, pieces := range []int{420, 421, 675} {
-		_, root := disk(t, "rw")
+		_, root := disk(t)
 		for i := range pieces {
 			require.NoError(t, os.WriteFile(filepath.Join(root, strconv.Itoa(i)), []byte("removed"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(root, "kept"+strconv.Itoa(i)), []byte("kept"), 0o600))
@@ -137,13 +128,8 @@ func TestZerosFillTheLastBlock(t *testing.T) {
 // xfsDisk mounts a disk of four allocation groups.
 func xfsDisk(t *testing.T) (file, root string) {
 	t.Helper()
-	file, root = filepath.Join(t.TempDir(), "disk"), t.TempDir()
-	mkfs := exec.Command("mkfs.xfs", "-q", "-d", "agcount=4,size=64m,file,name="+file)
-	mkfs.Env = append(os.Environ(), "TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1") // below 300 MB only for tests
-	testkit.Output(t, mkfs)
-	testkit.Run(t, "mount", "-o", "loop", file, root)
-	t.Cleanup(func() { testkit.Run(t, "umount", root) })
-	return file, root
+	root = t.TempDir()
+	return testkit.Disk(t, root, "64M", "", "mkfs.xfs", "-q", "-d", "agcount=4"), root
 }
 
 // XFS removes files in the background, and may leave out all but the largest pieces of an
@@ -182,7 +168,7 @@ func TestZerosFillTheReserveOfXFS(t *testing.T) {
 	h := hosttest.Mounted(t, root)
 	_, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
 	require.NoError(t, err)
-	// XFS gives blocks of removed files back a moment later.
+	// XFS frees the zeros' blocks in the background, and fills the reserve from them.
 	require.Eventually(t, func() bool { return reserve("resblks") == before }, time.Minute, 10*time.Millisecond)
 	testkit.Run(t, "sync", "-f", root)
 	assert.Less(t, bytes.Count([]byte(testkit.Content(t, file)), canary)*len(canary), 4*8*4096)
@@ -202,13 +188,8 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 	for _, options := range []string{"compress=zstd", "compress-force=zstd"} {
 		t.Run(options, func(t *testing.T) {
 			const size = 150 << 20
-			file, folder := filepath.Join(t.TempDir(), "disk"), t.TempDir()
-			root := filepath.Join(folder, "root")
-			testkit.Run(t, "truncate", "--size="+strconv.Itoa(size), file)
-			testkit.Run(t, "mkfs.btrfs", "-q", file)
-			require.NoError(t, os.Mkdir(root, 0o755))
-			testkit.Run(t, "mount", "-o", "loop,"+options, file, root)
-			t.Cleanup(func() { testkit.Run(t, "umount", "--recursive", root) })
+			root := filepath.Join(t.TempDir(), "root")
+			file := testkit.Disk(t, root, strconv.Itoa(size), options, "mkfs.btrfs", "-q")
 			device := strings.TrimSpace(testkit.Run(t, "findmnt", "-no", "SOURCE", root))
 			for _, at := range []string{"home", "var", "var/log"} {
 				testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(root, "@"+filepath.Base(at)))
@@ -241,7 +222,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 
 // Bind mounts and disks from elsewhere are not wiped.
 func TestForeignDisksAreNotWiped(t *testing.T) {
-	_, root := disk(t, "rw")
+	_, root := disk(t)
 	for _, at := range []string{"var/log", "var/log/m", "srv", "data", "home"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
 		if at != "home" {

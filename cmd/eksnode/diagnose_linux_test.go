@@ -85,11 +85,7 @@ func TestDiagnoseSeesFullDisksOfTheMachine(t *testing.T) {
 	before := seen() // this machine's own disk
 
 	// What only root may still write helps neither the kubelet nor containerd's users.
-	image := filepath.Join(t.TempDir(), "image")
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 400<<20))
-	testkit.Run(t, "mkfs.ext4", "-q", "-m", "50", image)
-	mount("/var/lib/containerd", "-o", "loop", image)
+	testkit.Disk(t, filepath.Join(h.Root(), "/var/lib/containerd"), "400M", "", "mkfs.ext4", "-q", "-m", "50")
 	assert.Equal(t, before, seen())
 	big, err := os.Create(filepath.Join(h.Root(), "/var/lib/containerd/big"))
 	require.NoError(t, err)

@@ -37,6 +37,19 @@ func Certificate(t testing.TB, template x509.Certificate) (certificate []byte, k
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key
 }
 
+// Disk mounts a new file system in a file of a size, such as 8M, until the test ends. Options are
+// those of mount, and mkfs is the program that makes the file system, without the file.
+func Disk(t testing.TB, at, size, options string, mkfs ...string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "disk")
+	// The variables allow mkfs.xfs sizes below 300 MB, which are only for tests.
+	Run(t, "sh", append([]string{"-ec", `file=$1 at=$2 size=$3 options=$4; shift 4
+mkdir -p "$at"; truncate --size="$size" "$file"; TEST_DIR=. TEST_DEV=. QA_CHECK_FS=1 "$@" "$file"
+mount -o "loop,$options" "$file" "$at"`, "sh", file, at, size, options}, mkfs...)...)
+	t.Cleanup(func() { Run(t, "sh", "-ec", `if mountpoint -q "$1"; then umount --recursive "$1"; fi`, "sh", at) })
+	return file
+}
+
 // RootDisk makes a disk image of mib MiB with the boot loader's mark of a BIOS and one root,
 // which has the files of a folder. Options are those of mkfs.ext4.
 func RootDisk(t testing.TB, disk, root string, mib int, options ...string) {
