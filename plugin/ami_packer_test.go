@@ -28,9 +28,7 @@ import (
 // the rule not-a-node, the audit finds only the added files.
 func nodeDisk(t *testing.T, path string, added map[string]string) {
 	t.Helper()
-	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
-	require.NoError(t, err)
-	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
+	files := testkit.CleanNode(t)
 	maps.Copy(files, added)
 	testkit.RootDisk(t, path, testkit.Programs(t, t.TempDir(), files), 64)
 }
@@ -43,10 +41,8 @@ type account struct {
 
 func newAccount(t *testing.T) account {
 	t.Helper()
-	w := aws.New(t).Prompt("the plugin pauses for seconds, and packer is the test")
-	w.Folder = t.TempDir()
-	w.Serve()
-	return account{w, w.ServeEBS()}
+	w, double := aws.NewWithEBS(t)
+	return account{w.Prompt("the plugin pauses for seconds, and packer is the test"), double}
 }
 
 // build runs `packer build` with the account, and returns the output as one line.

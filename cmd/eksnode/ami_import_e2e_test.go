@@ -24,11 +24,8 @@ import (
 // importWorld is a world with the EBS direct APIs, and an own cache folder.
 func importWorld(t *testing.T) (*aws.World, *ebsdirect.Double) {
 	t.Helper()
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	return w, w.ServeEBS()
+	return aws.NewWithEBS(t)
 }
 
 // nodeDisk makes a disk of 64 MiB that a BIOS boots, with an ext4 root. The manifest of
@@ -47,10 +44,7 @@ func nodeDisk(t *testing.T, files map[string]string) string {
 // files.
 func rootDisk(t *testing.T, files map[string]string) string {
 	t.Helper()
-	folder := t.TempDir()
-	root, disk := filepath.Join(folder, "root"), filepath.Join(folder, "disk.raw")
-	testkit.RootDisk(t, disk, testkit.Programs(t, root, files), 64, "-O", "^has_journal")
-	return disk
+	return testkit.DiskOf(t, files, 64, "-O", "^has_journal")
 }
 
 func shell(t *testing.T, folder, script string) {

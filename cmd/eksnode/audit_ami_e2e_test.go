@@ -24,19 +24,10 @@ const (
 	cloudSnapshot = "snap-0123456789abcdef0"
 )
 
-// cleanNode are the files of a root without findings, if the rule not-a-node is
-// skipped.
-func cleanNode(t *testing.T) map[string]string {
-	t.Helper()
-	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
-	require.NoError(t, err)
-	return map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
-}
-
 // usedNode has the state of a node too.
 func usedNode(t *testing.T) map[string]string {
 	t.Helper()
-	files := cleanNode(t)
+	files := testkit.CleanNode(t)
 	files["var/lib/kubelet/pki/kubelet-client-current.pem"] = "certificate"
 	files["etc/machine-id"] = strings.Repeat("0123456789abcdef", 2)
 	return files
@@ -74,7 +65,7 @@ func cached(t *testing.T) []string {
 }
 
 func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
-	for name, files := range map[string]map[string]string{"dirty": usedNode(t), "clean": cleanNode(t)} {
+	for name, files := range map[string]map[string]string{"dirty": usedNode(t), "clean": testkit.CleanNode(t)} {
 		t.Run(name, func(t *testing.T) {
 			disk := rootDisk(t, files)
 			cloudWith(t, disk, nil)
@@ -106,7 +97,7 @@ func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
 }
 
 func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
-	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	w, _ := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	w.Image("node").Devices = append([]aws.Drive{{Name: "/dev/xvdb", Snapshot: "snap-0000000000000000b"}}, w.Image("node").Devices...)
 	out := succeeds(t, "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", "json")
 	const want = "the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; " +
@@ -174,7 +165,7 @@ func TestAKilledAuditGoesOn(t *testing.T) {
 
 // Two audits of a snapshot at the same time read it once each, one after the other.
 func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
-	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	w, double := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	w.Prompt("the test counts calls")
 	begun, goOn := double.Hold("GetSnapshotBlock", 0)
 	defer goOn()

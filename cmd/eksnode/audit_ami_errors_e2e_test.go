@@ -29,7 +29,7 @@ import (
 )
 
 func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
-	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	w, _ := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	image := *w.Image("node")
 	for name, one := range map[string]struct {
 		change func(*aws.Image)
@@ -90,7 +90,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 			"kms:Decrypt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), one.made)
+			w, _ := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), one.made)
 			if one.shown != nil {
 				_, _, _ = command(t, "", "audit", "--snapshot", "snap-00000000") // the world learns of the double's snapshot
 				one.shown(w.Snapshots[0])
@@ -130,7 +130,7 @@ func TestADiskWithoutARootIsAnError(t *testing.T) {
 }
 
 func TestAFullDiskEndsTheDownload(t *testing.T) {
-	files := cleanNode(t)
+	files := testkit.CleanNode(t)
 	large := make([]byte, 40<<20)
 	_, _ = rand.Read(large) // never fails, by its documentation
 	files["srv/large"] = string(large)
@@ -163,7 +163,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 }
 
 func TestAuditsOfAMIsNeedRootBeforeTheDownload(t *testing.T) {
-	_, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	_, double := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	cmd := exec.Command("/proc/self/exe", "--ami", cloudImage)
 	cmd.Args = []string{"eksnode", "audit", "--ami", cloudImage}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -221,10 +221,7 @@ func hashOf(t *testing.T, path string, size int64) [32]byte {
 // TestExportsReadWhatBoto3Wrote compares with another client of the EBS direct APIs,
 // AWS's own library for Python.
 func TestExportsReadWhatBoto3Wrote(t *testing.T) {
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	w.ServeEBS()
+	w, _ := aws.NewWithEBS(t)
 	environment := `AWS_ENDPOINT_URL_EBS=` + os.Getenv("AWS_ENDPOINT_URL_EBS") + ` AWS_DEFAULT_REGION=$AWS_REGION `
 	out, err := w.Shell(environment+"python3 client.py",
 		map[string]string{"client.py": testkit.Content(t, "testdata/boto3.py")})
@@ -261,7 +258,7 @@ func TestAStoppedExportGoesOn(t *testing.T) {
 
 // The printed policy has the permissions for the calls, and those of KMS.
 func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
-	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	w, double := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	succeeds(t, "ami", "publish", cloudImage, "--parameter", "/node")
 	w.Image(cloudImage).Source = "ami-00000000000c0de01"
 	before := w.Count()
@@ -295,7 +292,7 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 
 // The disk of an AMI is a base image. Its system is none that a build could work in.
 func TestBuildsBeginWithAMIs(t *testing.T) {
-	_, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	_, double := cloudWith(t, rootDisk(t, testkit.CleanNode(t)), nil)
 	build := func(args ...string) (int, string) {
 		code, _, errOut := command(t, "", append([]string{"build", "--dry-run", "--kubernetes-version", "1.36.3"}, args...)...)
 		return code, errOut

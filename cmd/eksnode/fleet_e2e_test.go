@@ -20,7 +20,7 @@ import (
 // changed, and on the third one only a file in /etc, in the same way.
 func driftedNodes(t *testing.T, count int) (w *aws.World, double *ebsdirect.Double) {
 	t.Helper()
-	files := cleanNode(t)
+	files := testkit.CleanNode(t)
 	w, double = cloudWith(t, rootDisk(t, files), nil)
 	w.Volumes = map[string]aws.Volume{}
 	var instances strings.Builder

@@ -15,14 +15,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
 // ServeEBS serves the EBS direct APIs on loopback and points the SDK's environment to
-// them. Their snapshots are the world's.
+// them. Their snapshots are the world's. Where Folder is empty, it becomes a new folder.
 func (w *World) ServeEBS() *ebsdirect.Double {
 	w.t.Helper()
 	w.ebs = ebsdirect.New(w.t.TempDir())
@@ -31,7 +29,9 @@ func (w *World) ServeEBS() *ebsdirect.Double {
 	w.t.Cleanup(server.Close)
 	w.ebsURL = server.URL
 	w.t.Setenv("AWS_ENDPOINT_URL_EBS", server.URL)
-	require.NotEmpty(w.t, w.Folder, "the world needs a folder for disks")
+	if w.Folder == "" {
+		w.Folder = w.t.TempDir()
+	}
 	return w.ebs
 }
 

@@ -124,7 +124,6 @@ func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 // block, a child, a comparison, and calls that fail.
 func TestOtherClientsOfEBS(t *testing.T) {
 	w := New(t)
-	w.Folder = t.TempDir()
 	d := w.ServeEBS()
 	d.EmptyPages, d.Quotas = true, ebsdirect.Quotas{}
 	out, err := w.Shell(testkit.Content(t, "testdata/clients.sh"),

@@ -119,6 +119,14 @@ func New(t *testing.T) *World {
 	return newWorld(t, server, false)
 }
 
+// NewWithEBS is New, Serve and ServeEBS.
+func NewWithEBS(t *testing.T) (*World, *ebsdirect.Double) {
+	t.Helper()
+	w := New(t)
+	w.Serve()
+	return w, w.ServeEBS()
+}
+
 // newWorld returns a proxy in front of a copy of moto. Of a copy for copies, the test
 // does not end it.
 func newWorld(t *testing.T, server *moto, forCopies bool) *World {

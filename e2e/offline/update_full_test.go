@@ -54,10 +54,7 @@ func TestFromALockToAnAMI(t *testing.T) {
 		testkit.Output(t, b.Resolving(append(append([]string{lab.Eksnode(t)}, args...), source...)))
 		t.Logf("%s: %v", args[0], time.Since(began))
 	}
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	double := w.ServeEBS()
+	_, double := aws.NewWithEBS(t)
 	sums := t.TempDir()
 	image := func(name, parent string, more ...string) (made amiimport.Result, marks int) {
 		t.Helper()

@@ -60,10 +60,8 @@ const testRun = "test"
 // double is AWS for a run.
 func double(t *testing.T) *aws.World {
 	t.Helper()
-	w := aws.New(t).Prompt("the scripts are those of a person")
-	w.Folder = t.TempDir()
-	w.Serve()
-	w.ServeEBS()
+	w, _ := aws.NewWithEBS(t)
+	w.Prompt("the scripts are those of a person")
 	serveKube(t, w)
 	// The console of an instance of a role that the cluster does not let in is that of a kubelet
 	// which is refused.

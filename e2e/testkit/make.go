@@ -62,6 +62,30 @@ printf '\353\143\220 GRUB ' | dd of="$disk" conv=notrunc status=none; rm "$disk.
 		"sh", disk, root, fmt.Sprint(mib)}, options...)...)
 }
 
+// DiskOf makes a RootDisk with files, all of which may run.
+func DiskOf(t testing.TB, files map[string]string, mib int, options ...string) (disk string) {
+	t.Helper()
+	disk = filepath.Join(t.TempDir(), "disk.raw")
+	RootDisk(t, disk, Programs(t, t.TempDir(), files), mib, options...)
+	return disk
+}
+
+// CleanNode returns the files of a root in which an audit finds nothing, without the rule not-a-node.
+func CleanNode(t testing.TB) map[string]string {
+	t.Helper()
+	shell := Content(t, "/proc/self/exe")[:4096] // an ELF file for this architecture
+	return map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": shell}
+}
+
+// Busybox puts busybox, and links with the names of its applets, into a folder of programs.
+func Busybox(t testing.TB, folder string, applets ...string) {
+	t.Helper()
+	Programs(t, folder, map[string]string{"busybox": Content(t, "/bin/busybox")})
+	for _, name := range applets {
+		require.NoError(t, os.Symlink("busybox", filepath.Join(folder, name)))
+	}
+}
+
 // Programs writes files that may run below a folder, and returns the folder.
 func Programs(t testing.TB, root string, files map[string]string) string {
 	t.Helper()

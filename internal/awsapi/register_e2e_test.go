@@ -39,10 +39,7 @@ func node(snapshot string) awsapi.NewImage {
 
 func ebsWorld(t *testing.T) (*aws.World, *awsapi.AWS) {
 	t.Helper()
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	w.ServeEBS()
+	w, _ := aws.NewWithEBS(t)
 	return w, open(t, awsapi.Options{Settle: time.Millisecond})
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 )
@@ -42,17 +43,9 @@ func base(t *testing.T) string {
 // fill makes a system with busybox as its only program.
 func fill(t *testing.T, root string) {
 	t.Helper()
-	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp", "root"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
-	}
-	busybox := testkit.Content(t, "/bin/busybox")
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(busybox), 0o755))
-	for _, name := range []string{"sh", "cat", "chmod", "find", "mkdir", "sleep", "touch"} {
-		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
-	}
-	for name, text := range map[string]string{"etc/os-release": "ID=debian\n", "etc/resolv.conf": "", "tmp/of-the-base": ""} {
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
-	}
+	testkit.Busybox(t, filepath.Join(root, "bin"), "sh", "cat", "chmod", "find", "mkdir", "sleep", "touch")
+	hosttest.Lay(t, root, map[string]string{"proc/": "", "sys/": "", "dev/": "", "run/": "", "root/": "",
+		"etc/os-release": "ID=debian\n", "etc/resolv.conf": "", "tmp/of-the-base": ""})
 }
 
 // build builds the disk with provision as its provisioners. The fields are right.

@@ -17,18 +17,9 @@ import (
 // root makes a folder with a system of busybox. The files are additional ones.
 func root(t *testing.T, files map[string]string) string {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "root")
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
-	busybox := testkit.Content(t, "/bin/busybox")
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(busybox), 0o755))
-	for _, name := range []string{"cat", "cp", "echo", "mkdir", "printf", "rm", "sh", "tr", "uname"} {
-		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
-	}
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
-	}
-	return root
+	root := t.TempDir()
+	testkit.Busybox(t, filepath.Join(root, "bin"), "cat", "cp", "echo", "mkdir", "printf", "rm", "sh", "tr", "uname")
+	return testkit.Programs(t, root, files)
 }
 
 // A disk of a root has the partitions, file systems, fstab and boot loader with which it

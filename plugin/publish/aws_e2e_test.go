@@ -20,7 +20,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -42,18 +41,15 @@ func quick(t *testing.T) context.Context { return awsapi.WithPauses(t.Context(),
 // imported makes an AMI of a disk with a manifest and a file, and a copy of the AMI.
 func imported(t *testing.T, file string) artifact {
 	t.Helper()
-	folder := t.TempDir()
-	root := filepath.Join(folder, "root")
-	hosttest.Lay(t, root, map[string]string{
+	disk := testkit.DiskOf(t, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", file: "a text\n",
 		"etc/eks/eksnode/manifest.json": `{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64",
 			"kubernetes_version": "1.34.4"}`,
-	})
-	testkit.RootDisk(t, filepath.Join(folder, "disk.raw"), root, 64, "-O", "^has_journal")
+	}, 64, "-O", "^has_journal")
 	r, err := amiimport.Import{
 		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios",
 			Regions: []string{"eu-north-1"}},
-		Disk: filepath.Join(folder, "disk.raw"), Folder: folder, Say: t.Logf,
+		Disk: disk, Folder: t.TempDir(), Say: t.Logf,
 		Open: func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, awsapi.Options{}) },
 	}.Run(quick(t))
 	require.NoError(t, err)
@@ -75,10 +71,8 @@ func TestPublishSignsAStatement(t *testing.T) {
 			"the permission ec2:AttachImageWatermark is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := aws.New(t).Prompt("the disk is what matters")
-			w.Folder = t.TempDir()
-			w.Serve()
-			w.ServeEBS()
+			w, _ := aws.NewWithEBS(t)
+			w.Prompt("the disk is what matters")
 			made, folder := imported(t, c.file), t.TempDir()
 			if c.change != nil {
 				c.change(w)

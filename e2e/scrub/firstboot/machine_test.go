@@ -75,13 +75,10 @@ func provisioned(t *testing.T, root string) {
 	text, err := m.Encode()
 	require.NoError(t, err)
 	files[manifest.Path[1:]] = string(text)
-	files["usr/bin/busybox"] = testkit.Content(t, "/bin/busybox")
-	for _, name := range applets {
-		files["usr/bin/"+name] = "-> busybox"
-	}
 	files["etc/eks/image-credential-provider/ecr-credential-provider"] = "-> /usr/bin/ecr-credential-provider"
 	files[wants+"/containerd.service"] = "-> /usr/lib/systemd/system/containerd.service"
 	hosttest.Lay(t, root, files)
+	testkit.Busybox(t, filepath.Join(root, "usr/bin"), applets...)
 	for _, program := range testkit.Glob(t, filepath.Join(root, "usr/bin/*")) {
 		require.NoError(t, os.Chmod(program, 0o755))
 	}

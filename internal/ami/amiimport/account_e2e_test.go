@@ -44,8 +44,8 @@ func shares(i *amiimport.Import) { i.Spec.Users = []string{foreign} }
 
 // What the account or the other accounts forbid is an error before anything is uploaded.
 func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
-	w, double := world(t)
-	disk := image(t, clean(t))
+	w, double := aws.NewWithEBS(t)
+	disk := image(t, testkit.CleanNode(t))
 	mine, disabled := w.Key(""), w.Key("")
 	w.Do("kms:DisableKey", `{"KeyId": "`+path.Base(disabled)+`"}`) // moto wants the ID
 	double.Keys = []string{mine}
@@ -150,8 +150,8 @@ func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
 
 // An alias becomes the ARN that EBS requires, and others may use the key's snapshots.
 func TestEncryptedImportsAreShared(t *testing.T) {
-	w, double := world(t)
-	disk := image(t, clean(t))
+	w, double := aws.NewWithEBS(t)
+	disk := image(t, testkit.CleanNode(t))
 	key := w.Key("")
 	w.Do("kms:CreateAlias", `{"AliasName": "alias/nodes", "TargetKeyId": "`+path.Base(key)+`"}`)
 	double.Keys = []string{key}
@@ -176,8 +176,8 @@ func TestEncryptedImportsAreShared(t *testing.T) {
 // Full quotas of what an import does not add stop nothing, and neither do quotas that
 // cannot be read. The output says what was not checked.
 func TestQuotasThatDoNotMatterStopNothing(t *testing.T) {
-	w, _ := world(t)
-	disk := image(t, clean(t))
+	w, _ := aws.NewWithEBS(t)
+	disk := image(t, testkit.CleanNode(t))
 	_, err := imported(t, disk, nil)
 	require.NoError(t, err)
 	w.Limits = map[string]int{"L-B665C33B": 1, "L-0E3CBAB9": 0}
@@ -207,8 +207,8 @@ func TestQuotasThatDoNotMatterStopNothing(t *testing.T) {
 
 // An AMI of the same name is replaced in every region, after the upload.
 func TestForceDeregisterReplacesTheAMI(t *testing.T) {
-	w, double := world(t)
-	disk := image(t, clean(t))
+	w, double := aws.NewWithEBS(t)
+	disk := image(t, testkit.CleanNode(t))
 	spec := func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} }
 	first, err := imported(t, disk, spec)
 	require.NoError(t, err)
@@ -226,8 +226,8 @@ func TestForceDeregisterReplacesTheAMI(t *testing.T) {
 
 // With the flag, the snapshot of a failed import stays, and the same import goes on.
 func TestAKeptSnapshotIsUsedAgain(t *testing.T) {
-	w, double := world(t)
-	disk := image(t, clean(t))
+	w, double := aws.NewWithEBS(t)
+	disk := image(t, testkit.CleanNode(t))
 	w.Fail("ec2:RegisterImage", 20, "InvalidParameterValue", 400)
 	folder := t.TempDir()
 	keep := func(i *amiimport.Import) { i.Spec.Keep, i.Folder = true, folder }

@@ -38,18 +38,7 @@ func TestMain(m *testing.M) {
 // files.
 func image(t *testing.T, files map[string]string) string {
 	t.Helper()
-	folder := t.TempDir()
-	disk := filepath.Join(folder, "disk.raw")
-	testkit.RootDisk(t, disk, testkit.Programs(t, filepath.Join(folder, "root"), files), 1024)
-	return disk
-}
-
-// clean is a root without findings, if the rule not-a-node is skipped.
-func clean(t *testing.T) map[string]string {
-	t.Helper()
-	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
-	require.NoError(t, err)
-	return map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
+	return testkit.DiskOf(t, files, 1024)
 }
 
 func imported(t *testing.T, path string, change func(*amiimport.Import)) (amiimport.Result, error) {
@@ -67,17 +56,9 @@ func imported(t *testing.T, path string, change func(*amiimport.Import)) (amiimp
 	return i.Run(t.Context())
 }
 
-func world(t *testing.T) (*aws.World, *ebsdirect.Double) {
-	t.Helper()
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	return w, w.ServeEBS()
-}
-
 func TestADiskBecomesAnAMI(t *testing.T) {
-	w, _ := world(t)
-	path := image(t, clean(t))
+	w, _ := aws.NewWithEBS(t)
+	path := image(t, testkit.CleanNode(t))
 	r, err := imported(t, path, func(i *amiimport.Import) {
 		i.Spec.Users, i.Spec.Regions, i.Spec.DeprecateAt = []string{"210987654321"}, []string{"us-east-1"}, "2030-01-31T00:00:00Z"
 	})
@@ -99,8 +80,8 @@ done`, "sh", path, w.Image("node").Disk.Image)
 }
 
 func TestAnImportWithAParentSendsWhatChanged(t *testing.T) {
-	_, double := world(t)
-	files := clean(t)
+	_, double := aws.NewWithEBS(t)
+	files := testkit.CleanNode(t)
 	var folder string
 	const secret = "only-the-first-disk-has-this;"
 	files["root/key"] = strings.Repeat(secret, 3*ebsdirect.BlockSize/len(secret))
@@ -136,8 +117,8 @@ func found(t *testing.T, d *ebsdirect.Double, r amiimport.Result, text string) i
 }
 
 func TestFailedImportsLeaveNothing(t *testing.T) {
-	w, double := world(t)
-	path := image(t, clean(t))
+	w, double := aws.NewWithEBS(t)
+	path := image(t, testkit.CleanNode(t))
 	for name, one := range map[string]struct {
 		happens func()
 		change  func(*amiimport.Import)
@@ -235,10 +216,10 @@ func unaudited(i *amiimport.Import) { i.Spec.Audit, i.Spec.Node = string(scrub.A
 // The printed policy is enough for every call of an import, and no action of it can be
 // left out.
 func TestThePolicyOfAnImportIsTheLeast(t *testing.T) {
-	w, double := world(t)
+	w, double := aws.NewWithEBS(t)
 	key := w.Key("")
 	double.Quotas, double.Keys, double.EncryptByDefault = ebsdirect.Quotas{}, []string{key}, true
-	disk := image(t, clean(t))
+	disk := image(t, testkit.CleanNode(t))
 	w.Folder = "" // no disks of the images: they are full of garbage
 	w.Permit(policyWithout(t, ""))
 	require.NoError(t, everything(t, w, disk, key, ""))

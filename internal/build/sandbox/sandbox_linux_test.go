@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // TestMain runs the script of a test when it is the process inside.
@@ -41,12 +42,9 @@ func TestMain(m *testing.M) {
 func makeRoot(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
-	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
-	}
-	program := testkit.Content(t, "/bin/busybox")
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(program), 0o755))
-	require.NoError(t, os.Symlink("../run/resolve/resolv.conf", filepath.Join(root, "etc/resolv.conf")))
+	testkit.Busybox(t, filepath.Join(root, "bin"))
+	hosttest.Lay(t, root, map[string]string{"proc/": "", "sys/": "", "dev/": "", "run/": "", "tmp/": "",
+		"etc/resolv.conf": "-> ../run/resolve/resolv.conf"})
 	return root
 }
 
