@@ -95,7 +95,8 @@ func TestOnlyTheBrokenActionIsTruncated(t *testing.T) {
 		all.Go(func() {
 			for range 1000 {
 				in := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("Version=2016-11-15&Action="+action))
-				in.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+aws.AccessKey+"/20260102/eu-west-1/ec2/aws4_request,")
+				in.Header.Set("Authorization",
+					"AWS4-HMAC-SHA256 Credential="+aws.AccessKey+"/20260102/eu-west-1/ec2/aws4_request,")
 				out := httptest.NewRecorder()
 				w.ServeHTTP(out, in)
 				whole := strings.HasSuffix(out.Body.String(), "</"+action+"Response>")

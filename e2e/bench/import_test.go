@@ -185,7 +185,8 @@ func (d *imported) way(b *testing.B, one job) way {
 		text, err := json.Marshal(one)
 		require.NoError(b, err)
 		return append(os.Environ(), uploads+"="+string(text), "AWS_ENDPOINT_URL="+d.server.URL, "AWS_REGION="+d.double.Region, "AWS_ACCESS_KEY_ID="+d.double.AccessKey,
-			"AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null")
+			"AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
+			"AWS_SHARED_CREDENTIALS_FILE=/dev/null")
 	}
 	before := int64(0)
 	withParent := one.Parent != ""

@@ -250,13 +250,13 @@ func TestAnInterruptedProof(t *testing.T) {
 	require.NoError(t, p.run(t.Context(), network)) // and then the process is killed
 	made := w.Count()["ec2:CreateVpc"]
 	for want, change := range map[string]func(*options){
-		`has the region "eu-west-1", not "us-east-1": run`: func(o *options) { o.region, o.other = "us-east-1", aws.Region },
-		`has the cluster "", not "mine": run`:              func(o *options) { o.cluster = "mine" },
+		`has the region "eu-west-1", not "us-east-1"`: func(o *options) { o.region, o.other = "us-east-1", aws.Region },
+		`has the cluster "", not "mine"`:              func(o *options) { o.cluster = "mine" },
 	} {
 		elsewhere := o
 		change(&elsewhere)
 		_, _, err = elsewhere.proven(t.Context(), t)
-		assert.ErrorContains(t, err, want+" `make aws-clean` there first")
+		assert.ErrorContains(t, err, want+": run `make aws-clean` there first")
 	}
 	again := o
 	again.disk, again.run = "", "other"

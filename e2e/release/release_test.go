@@ -49,7 +49,8 @@ func TestRelease(t *testing.T) {
 	t.Run("same bytes", func(t *testing.T) {
 		for _, name := range files() {
 			if filepath.Ext(name) != ".sig" { // signatures contain the time
-				assert.Equal(t, testkit.Sum(t, filepath.Join(dist, name)), testkit.Sum(t, filepath.Join(again, name)), name)
+				one, other := filepath.Join(dist, name), filepath.Join(again, name)
+				assert.Equal(t, testkit.Sum(t, one), testkit.Sum(t, other), name)
 			}
 		}
 	})
@@ -102,7 +103,8 @@ func files() []string {
 
 // uploads names the files that goreleaser would publish.
 func uploads(t *testing.T, dist string) []string {
-	artifacts := testkit.JSON[[]struct{ Name, Type string }](t, testkit.Content(t, filepath.Join(dist, "artifacts.json")))
+	artifacts := testkit.JSON[[]struct{ Name, Type string }](t,
+		testkit.Content(t, filepath.Join(dist, "artifacts.json")))
 	var names []string
 	for _, a := range artifacts {
 		if slices.Contains([]string{"Archive", "Checksum", "Linux Package", "Signature", "SBOM"}, a.Type) {
@@ -210,7 +212,8 @@ func programs(t *testing.T, checkout, dist string) {
 		builtFor(t, program, system)
 		bill(t, filepath.Join(dist, name+".cdx.json"), program)
 		for _, agent := range agents {
-			assert.True(t, strings.Contains(testkit.Content(t, program), testkit.Content(t, agent)), "%s holds %s", name, filepath.Base(agent))
+			holds := strings.Contains(testkit.Content(t, program), testkit.Content(t, agent))
+			assert.True(t, holds, "%s holds %s", name, filepath.Base(agent))
 		}
 		if archive := archiveOf(system); archive != "" {
 			program := unpack(t, filepath.Join(dist, archive), "eksnode"+exe)

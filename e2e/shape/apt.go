@@ -49,7 +49,8 @@ func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered
 	if err != nil {
 		return err
 	}
-	if err := signer.gpg(ctx, "--clear-sign", "--output", filepath.Join(dist, "InRelease"), filepath.Join(dist, "Release")); err != nil {
+	signed := filepath.Join(dist, "InRelease")
+	if err := signer.gpg(ctx, "--clear-sign", "--output", signed, filepath.Join(dist, "Release")); err != nil {
 		return err
 	}
 	return signer.gpg(ctx, "--output", filepath.Join(root, m.keyring), "--export", packager)

@@ -198,7 +198,8 @@ func (m pacmanManager) register(root string, installed []pkg, known map[string]s
 		}
 		desc := m.desc(p, known, [][2]string{{"INSTALLDATE", "1700000000"}, {"SIZE", "1"}, {"VALIDATION", "pgp"}})
 		err := base.Write(filepath.Join(local, p.name+"-"+p.version+"-1"),
-			base.File{Path: "desc", Content: desc, Mode: 0o644}, base.File{Path: "files", Content: b.String(), Mode: 0o644})
+			base.File{Path: "desc", Content: desc, Mode: 0o644},
+			base.File{Path: "files", Content: b.String(), Mode: 0o644})
 		if err != nil {
 			return fmt.Errorf("registering %s: %w", p.name, err)
 		}

@@ -236,7 +236,8 @@ func TestEveryShapeRunsWeekly(t *testing.T) {
 	text := read(t, ".github/workflows/shapes.yml")
 	assert.Regexp(t, `(?m)^ +- cron: "\d+ \d+ \* \* [0-6]"$`, text)
 	for _, line := range []string{
-		"basename --multiple --suffix .txtar e2e/shape/shapes/* | jq --raw-input --null-input --compact-output '[inputs]' > names",
+		"basename --multiple --suffix .txtar e2e/shape/shapes/* | " +
+			"jq --raw-input --null-input --compact-output '[inputs]' > names",
 		`echo "names=$(cat names)" >> "$GITHUB_OUTPUT"`, "names: ${{ steps.names.outputs.names }}",
 		"shape: ${{ fromJSON(needs.names.outputs.names) }}", `- run: make e2e-full DISTRO="$SHAPE"`, "SHAPE: ${{ matrix.shape }}", "if: always()",
 	} {

@@ -43,8 +43,8 @@ const (
 var (
 	forReading = []string{"kms:Decrypt"}
 	forWriting = []string{
-		"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext",
-		"kms:ReEncryptFrom", "kms:ReEncryptTo",
+		"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey",
+		"kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo",
 	}
 )
 
@@ -54,7 +54,9 @@ func WritingActions() []string { return slices.Clone(forWriting) }
 // viaEC2 are the condition keys of a call that EBS makes to KMS for the caller
 // (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html).
 func (d *Double) viaEC2() map[string][]string {
-	return map[string][]string{"kms:viaservice": {"ec2." + d.Region + ".amazonaws.com"}, "kms:grantisforawsresource": {"true"}}
+	return map[string][]string{
+		"kms:viaservice": {"ec2." + d.Region + ".amazonaws.com"}, "kms:grantisforawsresource": {"true"},
+	}
 }
 
 // use returns the failure for a key that the caller may not use. Which reason AWS has
@@ -94,7 +96,8 @@ func (d *Double) authorize(action, id string) *Failure {
 	}
 	resource := "arn:" + partition + ":ec2:" + d.Region + "::snapshot/" + id
 	if !d.may(action, resource, nil) {
-		return denied("", "User: arn:%s:iam::%s:user/double is not authorized to perform: %s on resource: %s because no identity-based policy allows the %[3]s action",
+		return denied("", "User: arn:%s:iam::%s:user/double is not authorized to perform: %s on resource: %s "+
+			"because no identity-based policy allows the %[3]s action",
 			partition, d.Account, action, resource)
 	}
 	return nil
@@ -119,8 +122,9 @@ func wellFormed(id string) bool { return snapshotID.MatchString(id) }
 // known are the query's parameters of each action (model). The real service ignores
 // others; a client that sends them is wrong.
 var known = map[string]string{
-	"ListSnapshotBlocks": "maxResults pageToken startingBlockIndex", "ListChangedBlocks": "firstSnapshotId maxResults pageToken startingBlockIndex",
-	"GetSnapshotBlock": "blockToken",
+	"ListSnapshotBlocks": "maxResults pageToken startingBlockIndex",
+	"ListChangedBlocks":  "firstSnapshotId maxResults pageToken startingBlockIndex",
+	"GetSnapshotBlock":   "blockToken",
 }
 
 // queried checks the names of the query's parameters.
