@@ -202,7 +202,7 @@ func (a Asset) For(c Choice) (Download, error) {
 		return Download{}, err
 	}
 	if c.Source != "" {
-		d.Mirror = withoutUser(c.Source)
+		d.Mirror = Place(c.Source)
 	}
 	if d.folders, err = versionFolders(release.URL, replacer, c.Source, published); err != nil {
 		return Download{}, err
@@ -226,8 +226,8 @@ func mirrored(source, address string) (string, error) {
 		return address, nil
 	}
 	base, err := url.Parse(source)
-	if err != nil {
-		return "", surface.Errorf("reading %s: %w", surface.Name("source_url"), err)
+	if err != nil { // which would contain a password
+		return "", surface.Errorf("%s cannot be read as an address", surface.Name("source_url"))
 	}
 	up, err := url.Parse(address)
 	if err != nil {
@@ -238,25 +238,25 @@ func mirrored(source, address string) (string, error) {
 	return base.String(), nil
 }
 
-// withoutUser is an address without user and password, for messages, reports and
-// the image's manifest.
-func withoutUser(address string) string {
+// Place is an address without user, password and query, for messages, reports and the
+// image's manifest. The query of a presigned address is a secret too.
+func Place(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "an address that cannot be read"
 	}
-	u.User = nil
+	u.User, u.RawQuery = nil, ""
 	return u.String()
 }
 
-// Place is the download's address without user and password, for messages.
-func (d Download) Place() string { return withoutUser(d.URL) }
+// Place is the download's address for messages, see the function Place.
+func (d Download) Place() string { return Place(d.URL) }
 
 // Recorded is the address for the image's manifest. For a file from a folder it is
 // the publisher's address, because users of the image do not have the folder.
 func (d Download) Recorded() string {
 	if isFile(d.URL) {
-		return withoutUser(d.Published)
+		return Place(d.Published)
 	}
 	return d.Place()
 }
@@ -268,7 +268,7 @@ func recordedFrom(address string) string {
 	if isFile(address) {
 		return aFolder
 	}
-	return withoutUser(address)
+	return Place(address)
 }
 
 // sumFrom names the origin of the download's SHA-256 for records.

@@ -33,15 +33,20 @@ type Base struct {
 
 // Base returns the path of a verified disk image, which must not be changed.
 func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (string, error) {
-	name, sum, err := c.fetcher.find(ctx, b)
-	if err != nil {
-		return "", err
-	}
 	address, err := url.Parse(b.URL)
 	if err != nil {
+		// The error may contain a part of a password.
+		return "", errors.New("the address of the base image cannot be read; write special characters in a user, " +
+			"a password or a name as %40 and the like")
+	}
+	pattern := path.Base(address.Path)
+	name, sum, err := c.fetcher.find(ctx, b, pattern)
+	if err != nil {
 		return "", err
 	}
-	address.Path = path.Join(path.Dir(address.Path), name)
+	if name != pattern {
+		address.Path = path.Join(path.Dir(address.Path), name)
+	}
 	kept, err := c.keep(ctx, sum, 0, func(file *os.File) (int64, error) {
 		return c.resumeBase(ctx, address.String(), sum, file, progress)
 	})
@@ -49,7 +54,7 @@ func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (strin
 		err = c.fetcher.signedImage(ctx, b, kept.Path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("fetching the base image %s: %w", withoutUser(address.String()), err)
+		return "", fmt.Errorf("fetching the base image %s: %w", Place(address.String()), err)
 	}
 	return kept.Path, nil
 }
@@ -106,19 +111,19 @@ func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.Fi
 			n, err := body.Read(p)
 			found.Write(p[:n])
 			done += int64(n)
-			progress(done, body.size)
+			progress(done, max(body.size, 0))
 			return n, err
 		})
 	}, func(int64) error { return compare(found, sum) })
 }
 
-// find returns the name and the checksum of a disk image.
-func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error) {
-	if name = path.Base(b.URL); b.Sum != "" {
-		return name, strings.ToLower(b.Sum), CheckDigest(b.Sum)
+// find returns the name and the checksum of a disk image whose name matches a pattern.
+func (f *Fetcher) find(ctx context.Context, b Base, pattern string) (name, sum string, err error) {
+	if b.Sum != "" {
+		return pattern, strings.ToLower(b.Sum), CheckDigest(b.Sum)
 	}
 	if b.Sums == "" {
-		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", withoutUser(b.URL))
+		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", Place(b.URL))
 	}
 	text, err := f.text(ctx, b.Sums)
 	signature := ""
@@ -129,10 +134,10 @@ func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error
 		text, err = signed(ctx, text, signature, b.Key)
 	}
 	if err == nil {
-		name, sum, err = listed(text, name)
+		name, sum, err = listed(text, pattern)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("reading the checksum file %s: %w", withoutUser(b.Sums), err)
+		return "", "", fmt.Errorf("reading the checksum file %s: %w", Place(b.Sums), err)
 	}
 	return name, sum, nil
 }

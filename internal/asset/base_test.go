@@ -1,9 +1,11 @@
 package asset
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/sha512"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -18,12 +20,15 @@ import (
 func TestBaseImagesAreVerified(t *testing.T) {
 	content := strings.Repeat("disk", 1000)
 	sha2, sha5 := fmt.Sprintf("%x", sha256.Sum256([]byte(content))), fmt.Sprintf("%x", sha512.Sum512([]byte(content)))
-	for name, c := range map[string]struct{ sums, pinned, why string }{
+	for name, c := range map[string]struct{ sums, pinned, address, why string }{
 		"SHA-512":                {sums: sha5 + "  node-2.qcow2\n"},
 		"binary mark":            {sums: sha2 + " *node-2.qcow2\n"},
 		"BSD":                    {sums: "# node-2.qcow2: 4000 bytes\nSHA256 (node-2.qcow2) = " + sha2 + "\n"},
 		"the last of two":        {sums: strings.Repeat("0", 64) + "  node-1.qcow2\n" + sha2 + "  node-2.qcow2\n"},
 		"pinned":                 {pinned: strings.ToUpper(sha2)},
+		"signed address":         {pinned: sha2, address: "/node-2.qcow2?X-Amz-Signature=a%2Fb"},
+		"escaped address":        {pinned: sha2, address: "/node%2D2.qcow2"},
+		"not an address":         {pinned: sha2, address: ":secret/node-2.qcow2", why: "the address of the base image"},
 		"wrong":                  {sums: strings.Repeat("0", 64) + "  node-2.qcow2\n", why: "its checksum is " + sha2},
 		"not listed":             {sums: sha2 + "  other.qcow2\n", why: "the file does not list node-*.qcow2"},
 		"two sums of one file":   {sums: sha2 + "  node-2.qcow2\n" + strings.Repeat("0", 64) + "  node-2.qcow2\n", why: "two different sums"},
@@ -40,12 +45,13 @@ func TestBaseImagesAreVerified(t *testing.T) {
 				b.Sums = m.URL + "/SUMS"
 			}
 			if c.pinned != "" {
-				b.URL = m.URL + "/node-2.qcow2"
+				b.URL = m.URL + cmp.Or(c.address, "/node-2.qcow2")
 			}
 			cache := NewCache(t.TempDir(), hasty())
 			path, err := cache.Base(t.Context(), b, quietly)
 			if c.why != "" {
 				require.ErrorContains(t, err, c.why)
+				require.NotContains(t, err.Error(), "secret")
 				return
 			}
 			require.NoError(t, err)
@@ -58,4 +64,19 @@ func TestBaseImagesAreVerified(t *testing.T) {
 			require.NoError(t, CheckSum(t.Context(), path, sha2))
 		})
 	}
+}
+
+// A server may send an image without its size.
+func TestABaseImageWithoutASize(t *testing.T) {
+	m := newMirror(t)
+	content := strings.Repeat("disk", 1000)
+	m.faults["/node.qcow2"] = func(w http.ResponseWriter, _ *http.Request) {
+		assert.NoError(t, http.NewResponseController(w).Flush())
+		_, _ = w.Write([]byte(content))
+	}
+	b := Base{URL: m.URL + "/node.qcow2", Sum: fmt.Sprintf("%x", sha256.Sum256([]byte(content)))}
+	var last [2]int64
+	_, err := NewCache(t.TempDir(), hasty()).Base(t.Context(), b, func(done, total int64) { last = [2]int64{done, total} })
+	require.NoError(t, err)
+	assert.Equal(t, [2]int64{4000, 0}, last)
 }

@@ -89,22 +89,22 @@ func (d Download) explain(address string, err error) error {
 	var status *statusError
 	switch {
 	case errors.As(err, &status) && absent(status.code):
-		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource,
+		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, Place(address), err, d.VersionSource,
 			d.whereElse(" or what the mirror %s holds"))
 	case errors.Is(err, fs.ErrNotExist):
-		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource,
+		return surface.Errorf("%s does not exist at %s; check %s%s", d, Place(address), d.VersionSource,
 			d.whereElse(" or what the folder %s holds"))
 	case errors.As(err, &status), errors.As(err, new(*truncatedError)), errors.Is(err, errStalled),
 		errors.Is(err, errDropped), errors.Is(err, errChanged):
-		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err,
+		return fmt.Errorf("fetching %s: %w; try again%s", Place(address), err,
 			d.whereElse(" or check the mirror %s"))
 	case untrusted(err):
 		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine",
-			hostOf(address), withoutUser(address), err)
+			hostOf(address), Place(address), err)
 	case errors.As(err, new(net.Error)):
 		return d.unreachable(address, err)
 	default:
-		return fmt.Errorf("fetching %s: %w", withoutUser(address), err)
+		return fmt.Errorf("fetching %s: %w", Place(address), err)
 	}
 }
 
@@ -119,10 +119,10 @@ func (d Download) unreachable(address string, err error) error {
 	const source = surface.Name("source_url")
 	if d.Mirror != "" {
 		return surface.Errorf("reaching %s for %s: %w; check that this machine can reach the mirror named by %s (%s)",
-			hostOf(address), withoutUser(address), err, source, d.Mirror)
+			hostOf(address), Place(address), err, source, d.Mirror)
 	}
 	return surface.Errorf("reaching %s for %s: %w; check this machine's network and proxy, or name a mirror it can "+
-		"reach with %s", hostOf(address), withoutUser(address), err, source)
+		"reach with %s", hostOf(address), Place(address), err, source)
 }
 
 func hostOf(address string) string {
@@ -217,7 +217,7 @@ func (f *Fetcher) NewestBuild(ctx context.Context, kubernetes, source string) (s
 		names, err := f.names(ctx, s)
 		if err != nil {
 			return "", surface.Errorf("listing the %s in %s: %w; name the day with %s",
-				s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
+				s.what, Place(s.address), err, surface.Name("eks_build_date"))
 		}
 		if s.want == "{date}" && len(names) > 0 {
 			return names[len(names)-1], nil

@@ -99,13 +99,13 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 		}
 		return "", surface.Errorf("the checksum file %s is missing: %w; "+
 			"nothing is installed without a checksum: add the file, or pin the sum with %s",
-			withoutUser(d.SumURL), err, checksums.Key(d.ID))
+			Place(d.SumURL), err, checksums.Key(d.ID))
 	}
 	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
 	if err != nil {
 		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without a checksum: "+
 			"correct the file, or pin the sum with %s",
-			withoutUser(d.SumURL), err, checksums.Key(d.ID))
+			Place(d.SumURL), err, checksums.Key(d.ID))
 	}
 	return sum, nil
 }

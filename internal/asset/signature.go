@@ -27,10 +27,10 @@ func signed(ctx context.Context, text, signature, key string) (string, error) {
 func (f *Fetcher) signedImage(ctx context.Context, b Base, image string) error {
 	signature, err := f.text(ctx, b.ImageSignature)
 	if err != nil {
-		return fmt.Errorf("fetching its signature %s: %w", withoutUser(b.ImageSignature), err)
+		return fmt.Errorf("fetching its signature %s: %w", Place(b.ImageSignature), err)
 	}
 	if signature == "" {
-		return fmt.Errorf("its signature %s is empty", withoutUser(b.ImageSignature))
+		return fmt.Errorf("its signature %s is empty", Place(b.ImageSignature))
 	}
 	file, err := os.Open(image)
 	if err != nil {

@@ -101,7 +101,7 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 	if err != nil {
 		return nil, "", err
 	}
-	meter := access.NewMeter(ui)
+	meter, name := access.NewMeter(ui), build.Base
 	if build.IsCloud() {
 		kept, root, err := build.Download(ctx, b.Config.Config.Options(), meter.Cache(cache))
 		if err != nil {
@@ -110,12 +110,12 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 		defer kept.Close(true)
 		build.File, parent = kept.Path, root.AWS.Region+":"+cmp.Or(root.Image.ID, root.Snapshot)
 	} else {
-		build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) { meter.Print(done, done, total) })
+		build.File, name, err = build.Find(ctx, cache, ui.Say, func(done, total int64) { meter.Print(done, done, total) })
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	ui.Say("Copying and mounting " + build.Base)
+	ui.Say("Copying and mounting " + name)
 	open, err = build.Open(context.WithoutCancel(ctx))
 	return open, parent, err
 }

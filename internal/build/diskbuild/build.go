@@ -73,8 +73,7 @@ func (s Spec) Validate() error {
 		}
 	case s.isAddress() && s.Checksum == "":
 		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used "+
-			"without one",
-			checksum, s.Base))
+			"without one", checksum, asset.Place(s.Base)))
 	case !s.isAddress() && !s.isFile():
 		if _, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH)); err != nil {
 			errs = append(errs, surface.Errorf("%v: %w", base, err))
@@ -144,8 +143,8 @@ func (s Spec) Download(ctx context.Context, o awsapi.Options,
 	return kept, root, nil
 }
 
-// Find returns the path of the base image, and its path or address for a person. An
-// image of a publisher is downloaded into the cache and verified.
+// Find returns the path of the base image, and its path or address for a person, which has no
+// secrets. An image of a publisher is downloaded into the cache and verified.
 func (s Spec) Find(ctx context.Context, cache string, say func(string),
 	progress plan.Progress) (file, name string, err error) {
 	from := asset.Base{URL: s.Base, Sum: s.Checksum}
@@ -170,9 +169,10 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 		from = asset.Base{URL: published.URL, Sums: published.Sums, Key: published.Key,
 			Signature: published.Signature, ImageSignature: published.ImageSignature}
 	}
-	say("base image: " + from.URL)
+	name = asset.Place(from.URL)
+	say("base image: " + name)
 	file, err = asset.NewCache(cache, asset.NewFetcher(asset.UsualPatience())).Base(ctx, from, progress)
-	return file, from.URL, err
+	return file, name, err
 }
 
 // Build makes one disk image of another.

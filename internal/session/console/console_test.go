@@ -276,11 +276,12 @@ func TestTransfersHaveRateAndTimeLeft(t *testing.T) {
 	}
 }
 
-func TestATransferOfNothingIsDone(t *testing.T) {
+func TestATransferOfUnknownSize(t *testing.T) {
 	now := time.Unix(0, 0)
 	transfer := Transfer{Now: func() time.Time { return now }}
 	transfer.line(0, 0, 0)
-	line, due := transfer.line(0, 0, 0)
+	now = now.Add(10 * time.Second)
+	line, due := transfer.line(20_000_000, 20_000_000, 0)
 	assert.True(t, due)
-	assert.Equal(t, "100 % of 0 B", line)
+	assert.Equal(t, "20.0 MB, 2.0 MB/s", line)
 }

@@ -241,7 +241,8 @@ type sample struct {
 const window = 20 * time.Second
 
 // Print prints a line about a transfer if the last line is long enough ago. Of total
-// bytes, done are finished, and moved are those that were sent or received.
+// bytes, done are finished, and moved are those that were sent or received; a total of 0 is
+// unknown.
 func (t *Transfer) Print(done, moved, total int64) {
 	if line, due := t.line(done, moved, total); due {
 		t.Say(line)
@@ -266,7 +267,10 @@ func (t *Transfer) line(done, moved, total int64) (string, bool) {
 	past := t.samples[0]
 	t.samples = append(t.samples, sample{now, done, moved})
 	seconds := now.Sub(past.at).Seconds()
-	said := fmt.Sprintf("%d %% of %s", percent(done, total), show.Size(total))
+	said := show.Size(done)
+	if total > 0 {
+		said = fmt.Sprintf("%d %% of %s", 100*done/total, show.Size(total))
+	}
 	if seconds <= 0 {
 		return said, true
 	}
@@ -276,11 +280,4 @@ func (t *Transfer) line(done, moved, total int64) (string, bool) {
 		said += ", " + show.Length(left.Round(time.Second)) + " left"
 	}
 	return said, true
-}
-
-func percent(done, total int64) int64 {
-	if total <= 0 {
-		return 100
-	}
-	return 100 * done / total
 }
