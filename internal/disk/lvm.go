@@ -30,14 +30,26 @@ func (l *Layout) findVolumes(r io.ReaderAt) {
 			continue
 		}
 		pv, text, err := readPV(p.in(r))
+		if pv.id != "" {
+			pv.Partition = p
+			physical[pv.id] = pv
+		}
 		if err != nil {
 			l.note("partition %s: reading the metadata of LVM: %v", p, err)
 			continue
 		}
-		pv.Partition = p
-		physical[pv.id] = pv
 		for name, group := range text.sections {
-			groups[name], l.at(p.Number).Opened = group, true
+			// LVM may leave an old text in some physical volumes.
+			if group.number("seqno") >= groups[name].number("seqno") {
+				groups[name] = group
+			}
+		}
+	}
+	for _, group := range groups {
+		for _, described := range group.section("physical_volumes").sections {
+			if pv, here := physical[described.id()]; here {
+				l.at(pv.Number).Opened = true
+			}
 		}
 	}
 	l.addVolumes(r, groups, physical)
@@ -97,7 +109,7 @@ func extentsOf(volume, group section, physical map[string]physicalVolume) ([]Ran
 			return nil, errors.New("its metadata is damaged")
 		}
 		described := group.section("physical_volumes").section(stripes[0])
-		pv, here := physical[strings.ReplaceAll(strings.Join(described.list("id"), ""), "-", "")]
+		pv, here := physical[described.id()]
 		if !here {
 			return nil, errors.New("a part of it is on another disk")
 		}
@@ -158,7 +170,7 @@ const (
 var errLVM = errors.New("damaged")
 
 // readPV reads the identifier of a physical volume and the newest text about its group.
-// A physical volume outside of a group has no text.
+// A physical volume outside of a group has no text, and one in a group may have none.
 func readPV(r io.ReaderAt) (physicalVolume, section, error) {
 	le := binary.LittleEndian
 	for sector := int64(0); sector < 4; sector++ {
@@ -187,7 +199,7 @@ func readPV(r io.ReaderAt) (physicalVolume, section, error) {
 				break
 			}
 		}
-		return pv, section{}, errors.New("the volume has no metadata of its own")
+		return pv, section{}, nil
 	}
 	return physicalVolume{}, section{}, errLVM
 }
@@ -246,6 +258,9 @@ func (s section) number(name string) (n int64) {
 	}
 	return n
 }
+
+// id is the identifier of a physical volume that a group's text describes, as its label has it.
+func (s section) id() string { return strings.ReplaceAll(strings.Join(s.list("id"), ""), "-", "") }
 
 // parseLVM reads the text of a group.
 func parseLVM(text []byte) (section, error) {

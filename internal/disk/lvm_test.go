@@ -63,6 +63,39 @@ func TestLogicalVolumes(t *testing.T) {
 	assert.Equal(t, reported, found)
 }
 
+// TestAGroupOfTwoPartitions reads a volume that lies in both. The text about the group is
+// the newest one, and one of the partitions may have none.
+func TestAGroupOfTwoPartitions(t *testing.T) {
+	const volume = "\nadd root -l 40\n"
+	again := func(options string) string {
+		return strings.Replace(lvm, "l vgcreate", "l pvcreate "+options+" $n > out; l vgcreate", 1) + volume
+	}
+	for name, script := range map[string]string{
+		"metadata in both":   lvm + volume,
+		"no metadata":        again("--metadatacopies 0"),
+		"old metadata":       lvm + "l pvchange --metadataignore y $n > out" + volume,
+		"metadata at an end": again("--metadatacopies 2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			for _, pv := range []string{"pv1", "pv2"} {
+				sparse(t, filepath.Join(folder, pv), 100*mib)
+			}
+			sh(t, folder, script)
+			sh(t, folder, `truncate -s 202M disk
+				printf '1M,100M,8e\n101M,100M,8e\n' | sfdisk -q disk
+				dd if=pv1 of=disk bs=1M seek=1 conv=notrunc status=none
+				dd if=pv2 of=disk bs=1M seek=101 conv=notrunc status=none`)
+			_, l := laidOut(t, filepath.Join(folder, "disk"))
+			require.Empty(t, l.Notes)
+			require.Len(t, l.Volumes, 1)
+			assert.Empty(t, l.Volumes[0].Elsewhere)
+			assert.Equal(t, int64(160*mib), total(l.Volumes[0].Extents))
+			assert.True(t, l.Partitions[0].Opened && l.Partitions[1].Opened)
+		})
+	}
+}
+
 // TestVolumesThatAreNotRead has volumes with a remedy instead of a wrong root.
 func TestVolumesThatAreNotRead(t *testing.T) {
 	const two = "truncate -s 100M pv2\n"
