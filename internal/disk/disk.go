@@ -6,7 +6,7 @@
 //
 //	image, err := disk.Open(path)     // refuses other formats, truncated files
 //	layout, err := image.Layout()     // partitions, free space, boot mode
-//	root, err := layout.Root(0)       // the root partition, or why there is none
+//	roots, err := layout.Roots(0)     // what can be the root, or why there is none
 //	err = image.Check()               // before the upload, and after it
 //	for n := range layout.Blocks() {  // blocks of 512 KiB that travel
 //		image.ReadAt(p, n*disk.BlockSize)

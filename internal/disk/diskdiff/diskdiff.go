@@ -103,7 +103,8 @@ func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudi
 // does not mount these at the same time.
 func clones(disks [2]Disk) bool {
 	for _, d := range disks {
-		if !slices.ContainsFunc(d.Layout.Partitions, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
+		all := slices.Concat(d.Layout.Partitions, d.Layout.Volumes)
+		if !slices.ContainsFunc(all, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
 			return false
 		}
 	}
