@@ -99,6 +99,22 @@ func TestLoadersOfOtherLayouts(t *testing.T) {
 	}
 }
 
+// The header of a program may end with the part that was read, but not after it.
+func TestShortPrograms(t *testing.T) {
+	for _, c := range []struct {
+		length, header int
+		found          bool
+	}{{64, 50, true}, {70, 64, true}, {69, 64, false}, {63, 50, false}} {
+		head := make([]byte, 70)
+		copy(head, "MZ")
+		head[60] = byte(c.header)
+		copy(head[c.header:], "PE\x00\x00\x64\x86")
+		machine, found := machineOf(head[:c.length])
+		assert.Equal(t, c.found, found, c)
+		assert.Equal(t, c.found, machine == 0x8664, c)
+	}
+}
+
 // TestBIOS has boot code of several programs.
 func TestBIOS(t *testing.T) {
 	grub := append([]byte("\xeb\x63\x90"), []byte(strings.Repeat("\x00", 380)+"GRUB \x00Geom\x00Hard Disk\x00Read\x00 Error\r\n\x00")...)

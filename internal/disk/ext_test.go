@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"encoding/binary"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const (
@@ -84,6 +87,58 @@ mke2fs -q -F -t ext4 -b 4096 -J device=$dev "$1" || failed=1; losetup -d $dev; [
 	_, layout := laidOut(t, disk)
 	assert.Empty(t, layout.Partitions[0].Whole)
 	assert.Equal(t, counts(t, sh(t, folder, `dumpe2fs -h "$1" 2>/dev/null`, disk), `(?m)^Free blocks: +(\d+)`)*4096, layout.Partitions[0].Free)
+}
+
+// TestExtLimits changes a number of a superblock to the last one that is right, and beyond.
+func TestExtLimits(t *testing.T) {
+	folder := t.TempDir()
+	image := sparse(t, filepath.Join(folder, "image"), 8*mib)
+	sh(t, folder, `mke2fs -q -F -t ext4 -b 1024 -O ^metadata_csum,^has_journal,64bit image`)
+	base := []byte(testkit.Content(t, image))
+	for name, c := range map[string]struct {
+		at    int64
+		value uint16
+		lost  int64 // bytes at the end of the partition
+		why   string
+	}{
+		"blocks of 64 KiB":       {at: 24, value: 6, why: "8192 blocks of 65536 bytes in a partition of"},
+		"blocks of 128 KiB":      {at: 24, value: 7, why: "blocks of 2^7"},
+		"fragments":              {at: 28, value: 2},
+		"clusters of 2 GiB":      {at: 28, value: 21, why: "clusters of 2^21"},
+		"cut off":                {lost: 1, why: "8192 blocks of 1024 bytes in a partition of 8388607 bytes"},
+		"descriptors of a block": {at: 254, value: 1024},
+		"larger descriptors":     {at: 254, value: 2048, why: "descriptors of 2048 bytes"},
+		"small inodes":           {at: 88, value: 128},
+		"smaller inodes":         {at: 88, value: 64, why: "inodes of 64 bytes"},
+		"inodes of a block":      {at: 88, value: 1024},
+		"larger inodes":          {at: 88, value: 2048, why: "inodes of 2048 bytes"},
+		"many inodes":            {at: 40, value: 8192},
+		"too many inodes":        {at: 40, value: 8193, why: "8193 inodes of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := patched{base: base}
+			if c.at != 0 {
+				changed.at, changed.patch = 1024+c.at, binary.LittleEndian.AppendUint16(nil, c.value)
+			}
+			f, err := openExt(changed)
+			if err == nil {
+				err = f.check(int64(len(base)) - c.lost)
+			}
+			if c.why == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.why)
+			}
+		})
+	}
+}
+
+// A cluster with metadata is used as a whole, also if a bitmap says something else.
+func TestMetadataTakesWholeClusters(t *testing.T) {
+	s := extScan{ext: &ext{block: 4096, ratio: 4}}
+	s.meta(6, 1)
+	s.meta(8, 5)
+	assert.Equal(t, []Range{{4 * 4096, 4 * 4096}, {8 * 4096, 8 * 4096}}, s.used)
 }
 
 // TestFileSystemsThatTravelWhole has file systems whose bitmaps, trees and tables must not be

@@ -4,10 +4,12 @@ package disk
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,6 +96,13 @@ func TestAGroupOfTwoPartitions(t *testing.T) {
 			assert.True(t, l.Partitions[0].Opened && l.Partitions[1].Opened)
 		})
 	}
+}
+
+func TestAVolumeInPiecesReadsInItsOrder(t *testing.T) {
+	v := pieces{strings.NewReader("abcdefghi"), []Range{{4, 3}, {0, 2}, {8, 1}}}
+	require.NoError(t, iotest.TestReader(io.NewSectionReader(v, 0, 6), []byte("efgabi")))
+	n, err := v.ReadAt(make([]byte, 4), 3)
+	assert.Equal(t, []any{3, io.EOF}, []any{n, err})
 }
 
 // TestVolumesThatAreNotRead has volumes with a remedy instead of a wrong root.

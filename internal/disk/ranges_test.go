@@ -62,6 +62,9 @@ func (failing) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
 func TestErrorsOfTheDiskAreNamed(t *testing.T) {
 	_, err := bytesAt(failing{}, 0, 1)
 	assert.ErrorIs(t, err, syscall.EIO)
+	d := &Image{path: "disk.raw", size: mib, reader: failing{}, data: []Range{{0, mib}}}
+	_, err = d.ReadAt(make([]byte, 1), 0)
+	assert.ErrorIs(t, err, syscall.EIO)
 }
 
 // TestReadersInParallel reads a compressed image with four workers, as an upload
@@ -107,6 +110,7 @@ func TestRoot(t *testing.T) {
 		"Fedora":               {[]Partition{part(1, RoleBIOS, KindEmpty, ""), esp, part(3, RoleBoot, "ext4", "BOOT"), part(4, RoleRoot, "btrfs", "fedora")}, 0, 4, ""},
 		"SUSE":                 {[]Partition{part(1, RoleBIOS, "", ""), esp, part(3, "", "xfs", "ROOT")}, 0, 3, ""},
 		"Flatcar":              {[]Partition{part(1, RoleESP, KindVFAT, ""), part(3, "", "ext4", "USR-A"), part(4, "", "", ""), part(6, "", "btrfs", "OEM"), part(9, "", "ext4", "ROOT")}, 0, 9, ""},
+		"by type, not label":   {[]Partition{part(1, RoleRoot, "ext4", "system"), part(2, "", "ext4", "root")}, 0, 1, ""},
 		"root and home":        {[]Partition{part(1, RoleRoot, "ext4", ""), part(2, RoleHome, "ext4", ""), part(3, RoleSwap, KindSwap, "")}, 0, 1, ""},
 		"unlabelled boot":      {[]Partition{part(1, "", "ext4", ""), part(2, "", "xfs", "root")}, 0, 2, ""},
 		"two roots":            {[]Partition{part(1, RoleRoot, "ext4", "A"), part(2, RoleRoot, "ext4", "B")}, 0, 0, `several partitions can be the root: 1 (ext4, 1.0 GB, label "A"), 2 (ext4, 1.0 GB, label "B"); give the number of the root partition`},
