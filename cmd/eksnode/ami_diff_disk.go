@@ -280,7 +280,7 @@ func (d *diskComparison) content(ctx context.Context) error {
 		return err
 	}
 	for _, s := range d.sides {
-		digest, err := s.Image.Digest(ctx, s.Layout)
+		digest, err := s.Image.Digest(ctx)
 		if err != nil {
 			return err
 		}

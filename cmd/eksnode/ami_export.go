@@ -102,11 +102,7 @@ func digestOf(ctx context.Context, file string) (string, error) {
 		return "", err
 	}
 	defer image.Close()
-	layout, err := image.Layout()
-	if err != nil {
-		return "", err
-	}
-	digest, err := image.Digest(ctx, layout)
+	digest, err := image.Digest(ctx)
 	return digest, errors.Join(err, image.Check())
 }
 

@@ -158,13 +158,11 @@ func (d *imported) changed(b *testing.B, child string) float64 {
 	for i, path := range []string{d.raw, child} {
 		image, err := diskimage.Open(path)
 		require.NoError(b, err)
-		layout, err := image.Layout()
-		require.NoError(b, err)
 		block := make([]byte, snapshot.BlockSize)
 		for off := int64(0); off < image.SizeGiB()<<30; off += snapshot.BlockSize {
 			_, err := image.ReadAt(block, off)
 			require.NoError(b, err)
-			layout.ZeroFree(block, off)
+			image.Layout.ZeroFree(block, off)
 			sums[i] = append(sums[i], sha256.Sum256(block))
 		}
 		require.NoError(b, image.Close())
@@ -257,18 +255,14 @@ func uploadDisk(ctx context.Context, text string) error {
 }
 
 // eksnode chooses the blocks that the file system does not call free.
-func (one job) eksnode(image *diskimage.Image, u *snapshot.Upload, s *snapshot.Source) error {
-	layout, err := image.Layout()
-	if err != nil {
-		return err
-	}
+func (one job) eksnode(image *diskimage.Image, u *snapshot.Upload, s *snapshot.Source) (err error) {
 	read := s.Read
 	s.Read = func(index int32, into []byte) error {
 		err := read(index, into)
-		layout.ZeroFree(into, int64(index)*diskimage.BlockSize)
+		image.Layout.ZeroFree(into, int64(index)*diskimage.BlockSize)
 		return err
 	}
-	for index := range layout.Blocks() {
+	for index := range image.Layout.Blocks() {
 		s.Blocks = append(s.Blocks, int32(index))
 	}
 	if one.Parent != "" {

@@ -59,10 +59,8 @@ func audit(t *testing.T) string {
 	image, err := disk.Open(*file)
 	require.NoError(t, err)
 	defer image.Close()
-	layout, err := image.Layout()
-	require.NoError(t, err)
-	assert.Equal(t, "legacy-bios", layout.Boot.Mode())
-	assert.Empty(t, layout.Notes)
+	assert.Equal(t, "legacy-bios", image.Layout.Boot.Mode())
+	assert.Empty(t, image.Layout.Notes)
 
 	raw := *file
 	if filepath.Ext(raw) != ".raw" {

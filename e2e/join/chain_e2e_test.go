@@ -281,13 +281,11 @@ func differentBlocks(t *testing.T, source, volume string) (found []string) {
 	original, err := disk.Open(source)
 	require.NoError(t, err)
 	defer original.Close()
-	layout, err := original.Layout()
-	require.NoError(t, err)
 	copied, err := os.Open(volume)
 	require.NoError(t, err)
 	defer copied.Close()
 	want, got := make([]byte, disk.BlockSize), make([]byte, disk.BlockSize)
-	for index := range layout.Blocks() {
+	for index := range original.Layout.Blocks() {
 		at := index * disk.BlockSize
 		n, err := original.ReadAt(want, at)
 		if !errors.Is(err, io.EOF) {
@@ -295,8 +293,8 @@ func differentBlocks(t *testing.T, source, volume string) (found []string) {
 		}
 		_, err = copied.ReadAt(got, at)
 		require.NoError(t, err)
-		layout.ZeroFree(want[:n], at)
-		layout.ZeroFree(got[:n], at)
+		original.Layout.ZeroFree(want[:n], at)
+		original.Layout.ZeroFree(got[:n], at)
 		if !bytes.Equal(want[:n], got[:n]) {
 			found = append(found, fmt.Sprintf("block %d differs", index))
 		}

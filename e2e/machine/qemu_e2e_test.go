@@ -84,8 +84,6 @@ func layoutOf(t *testing.T, path string) *disk.Layout {
 	image, err := disk.Open(path)
 	require.NoError(t, err)
 	defer image.Close()
-	layout, err := image.Layout()
-	require.NoError(t, err)
-	assert.Empty(t, layout.Notes)
-	return layout
+	assert.Empty(t, image.Layout.Notes)
+	return image.Layout
 }

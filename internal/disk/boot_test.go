@@ -186,7 +186,7 @@ func TestFATFreeSpaceIsFree(t *testing.T) {
 			free := strings.ReplaceAll(sh(t, folder, `mdir -i "$1" :: | tail -2`, disk), " ", "")
 			assert.Equal(t, counts(t, free, `(\d+)bytesfree`), layout.Partitions[0].Free)
 			want := sh(t, folder, list, disk)
-			arrives(t, folder, image, layout, func(copied string) {
+			arrives(t, folder, image, func(copied string) {
 				sh(t, folder, `fsck.vfat -n "$1"`, copied)
 				assert.Equal(t, want, sh(t, folder, list, copied))
 			})

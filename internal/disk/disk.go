@@ -5,12 +5,11 @@
 // The usual order is
 //
 //	image, err := disk.Open(path)     // refuses other formats, truncated files
-//	layout, err := image.Layout()     // partitions, free space, boot mode
+//	layout := image.Layout            // partitions, free space, boot mode
 //	roots, err := layout.Roots(0)     // what can be the root, or why there is none
 //	err = image.Check()               // before the upload, and after it
 //	for n := range layout.Blocks() {  // blocks of 512 KiB that travel
-//		image.ReadAt(p, n*disk.BlockSize)
-//		layout.ZeroFree(p, n*disk.BlockSize)
+//		data, err := image.Block(n, p)
 //	}
 //
 // A volume has whole GiB, so it can be larger than the disk. The rest reads as
@@ -50,6 +49,9 @@ const (
 
 // Image is an open disk image. Its methods may run concurrently.
 type Image struct {
+	// Layout has the partitions, file systems and boot loaders.
+	Layout *Layout
+
 	path   string
 	format string
 	file   *os.File
@@ -65,11 +67,17 @@ type Image struct {
 // Open opens a disk image or a block device, and detects its format by its
 // content. It refuses every format other than raw, qcow2 and fixed VHD, files
 // that are truncated, and files that another process has open for writing. The
-// error names the file, the reason, and a command that helps.
+// error names the file, the reason, and a command that helps. A file system that
+// cannot be understood is no error: its partition travels whole, and
+// Partition.Whole says why.
 func Open(path string) (*Image, error) {
 	d, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the disk image %s: %w", path, err)
+	}
+	if d.Layout, err = inspect(d, d.size); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("reading the partitions of the disk image %s: %w", path, err)
 	}
 	return d, nil
 }
@@ -212,17 +220,6 @@ func (d *Image) Zero(off, length int64) bool {
 	return len(within(d.data, Range{off, length})) == 0
 }
 
-// Layout reads partitions, file systems and boot loaders. The error names the
-// file. A file system that cannot be understood is no error: its partition
-// travels whole, and Partition.Whole says why.
-func (d *Image) Layout() (*Layout, error) {
-	l, err := inspect(d, d.size)
-	if err != nil {
-		return nil, fmt.Errorf("reading the partitions of the disk image %s: %w", d.path, err)
-	}
-	return l, nil
-}
-
 // ReadLayout reads the partitions of a raw disk that the caller is writing.
 func ReadLayout(file *os.File) (*Layout, error) {
 	info, err := file.Stat()
@@ -250,7 +247,7 @@ const digestHead = "eksnode-disk 1\n"
 // Digest identifies the content of a disk in every format, as docs/design/digest.md
 // specifies: the SHA-256 of a text that lists the blocks with other bytes than zeros,
 // without free space. The result is "sha256:" and 64 hexadecimal digits.
-func (d *Image) Digest(ctx context.Context, l *Layout) (string, error) {
+func (d *Image) Digest(ctx context.Context) (string, error) {
 	sums := make([]*[sha256.Size]byte, (d.size+BlockSize-1)/BlockSize)
 	group, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
@@ -258,7 +255,7 @@ func (d *Image) Digest(ctx context.Context, l *Layout) (string, error) {
 		group.Go(func() error {
 			block := make([]byte, BlockSize)
 			for n := first; n < len(sums) && ctx.Err() == nil; n += workers {
-				data, err := d.Block(l, int64(n), block)
+				data, err := d.Block(int64(n), block)
 				if err != nil {
 					return err
 				}
@@ -285,15 +282,15 @@ func (d *Image) Digest(ctx context.Context, l *Layout) (string, error) {
 
 // Block reads a block of BlockSize bytes. Free space is zeros. The result says whether
 // the block has other bytes than zeros.
-func (d *Image) Block(l *Layout, n int64, into []byte) (data bool, err error) {
+func (d *Image) Block(n int64, into []byte) (data bool, err error) {
 	at := n * BlockSize
-	if d.Zero(at, BlockSize) || !l.Used(at, BlockSize) {
+	if d.Zero(at, BlockSize) || !d.Layout.Used(at, BlockSize) {
 		clear(into)
 		return false, nil
 	}
 	if _, err := d.ReadAt(into, at); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	l.ZeroFree(into, at)
+	d.Layout.ZeroFree(into, at)
 	return !allZero(into), nil
 }

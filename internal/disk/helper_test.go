@@ -89,24 +89,22 @@ func laidOut(t *testing.T, name string) (*Image, *Layout) {
 	image, err := Open(name)
 	require.NoError(t, err)
 	t.Cleanup(func() { image.Close() })
-	layout, err := image.Layout()
-	require.NoError(t, err)
-	return image, layout
+	return image, image.Layout
 }
 
 // usedOnGarbage writes the used bytes of an image into a file of random bytes.
-func usedOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
+func usedOnGarbage(t *testing.T, from *Image, to string) {
 	t.Helper()
 	full(t, to, from.Size())
 	f, err := os.OpenFile(to, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	used := []Range{{0, from.Size()}}
-	used = (&ranges{list: used}).without(layout.Free).list
-	require.Equal(t, layout.UsedBytes(), total(used))
+	used = (&ranges{list: used}).without(from.Layout.Free).list
+	require.Equal(t, from.Layout.UsedBytes(), total(used))
 	p := make([]byte, mib)
 	for _, r := range used {
-		require.True(t, layout.Used(r.Offset, r.Length))
+		require.True(t, from.Layout.Used(r.Offset, r.Length))
 		for off := r.Offset; off < r.End(); off += mib {
 			part := p[:min(mib, r.End()-off)]
 			_, err := from.ReadAt(part, off)
@@ -118,33 +116,32 @@ func usedOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
 }
 
 // blocksOnGarbage does the same in blocks of BlockSize, as an upload does.
-func blocksOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
+func blocksOnGarbage(t *testing.T, from *Image, to string) {
 	t.Helper()
 	full(t, to, from.Size())
-	writeBlocks(t, from, layout, to)
+	writeBlocks(t, from, to)
 }
 
-func writeBlocks(t *testing.T, from *Image, layout *Layout, to string) {
+func writeBlocks(t *testing.T, from *Image, to string) {
 	t.Helper()
 	f, err := os.OpenFile(to, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	p := make([]byte, BlockSize)
-	for n := range layout.Blocks() {
-		_, err := from.ReadAt(p, n*BlockSize)
+	for n := range from.Layout.Blocks() {
+		_, err := from.Block(n, p)
 		require.NoError(t, err)
-		layout.ZeroFree(p, n*BlockSize)
 		_, err = f.WriteAt(p[:min(BlockSize, from.Size()-n*BlockSize)], n*BlockSize)
 		require.NoError(t, err)
 	}
 }
 
 // arrives copies what is used onto random bytes, in both ways, and judges the copies.
-func arrives(t *testing.T, folder string, image *Image, layout *Layout, judge func(copied string)) {
+func arrives(t *testing.T, folder string, image *Image, judge func(copied string)) {
 	t.Helper()
 	copied := filepath.Join(folder, "copy.raw")
-	for _, by := range []func(*testing.T, *Image, *Layout, string){usedOnGarbage, blocksOnGarbage} {
-		by(t, image, layout, copied)
+	for _, by := range []func(*testing.T, *Image, string){usedOnGarbage, blocksOnGarbage} {
+		by(t, image, copied)
 		judge(copied)
 	}
 }
@@ -164,7 +161,7 @@ func sameSystem(t *testing.T, folder, disk, files string, counted, slack int64, 
 	if files != "" {
 		want = sh(t, folder, listing, disk, "", options)
 	}
-	arrives(t, folder, image, layout, func(copied string) {
+	arrives(t, folder, image, func(copied string) {
 		sh(t, folder, check+` "$1"`, copied)
 		if files == "" {
 			return

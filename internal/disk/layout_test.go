@@ -194,10 +194,7 @@ func TestBadTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			disk := partitioned(t, 64, "label: gpt\n1 : start=2048, size=10M\n2 : size=10M")
 			c.change(t, disk)
-			d, err := Open(disk)
-			require.NoError(t, err)
-			defer d.Close()
-			_, err = d.Layout()
+			_, err := Open(disk)
 			assert.EqualError(t, err, "reading the partitions of the disk image "+disk+": "+c.want)
 		})
 	}

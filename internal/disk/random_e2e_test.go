@@ -99,7 +99,7 @@ func TestFreeSpaceAfterRandomWork(t *testing.T) {
 			for _, base := range []func(*testing.T, string, int64){full, zeros} {
 				copied := filepath.Join(folder, "copy.raw")
 				base(t, copied, image.Size())
-				writeBlocks(t, image, layout, copied)
+				writeBlocks(t, image, copied)
 				sh(t, folder, check+` "$1"`, copied)
 				assert.Equal(t, want, sh(t, folder, listing, copied, "", options))
 			}

@@ -49,7 +49,7 @@ func TestADiskArrives(t *testing.T) {
 
 			image, layout := laidOut(t, disk)
 			copied := filepath.Join(folder, "copy.raw")
-			blocksOnGarbage(t, image, layout, copied)
+			blocksOnGarbage(t, image, copied)
 			require.NoError(t, os.Truncate(copied, 300*mib))
 			again, arrived := laidOut(t, copied)
 			assert.Equal(t, summary(layout), summary(arrived))

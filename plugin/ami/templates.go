@@ -150,12 +150,8 @@ func probe(file string) error {
 		return err
 	}
 	defer image.Close()
-	layout, err := image.Layout()
-	if err != nil {
-		return err
-	}
-	if layout.Table == "" && !slices.ContainsFunc(layout.Partitions,
-		func(p disk.Partition) bool { return p.Kind != "" }) {
+	known := func(p disk.Partition) bool { return p.Kind != "" }
+	if image.Layout.Table == "" && !slices.ContainsFunc(image.Layout.Partitions, known) {
 		return fmt.Errorf("%s has no partitions and no file system", file)
 	}
 	return nil

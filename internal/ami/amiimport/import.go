@@ -86,9 +86,8 @@ func (e *AuditError) Error() string {
 
 type run struct {
 	Import
-	image  *disk.Image
-	layout *disk.Layout
-	aws    *awsapi.AWS
+	image *disk.Image
+	aws   *awsapi.AWS
 	// journal is the path of the upload's journal.
 	journal string
 	// named are the AMIs that have the name already, by region: those to replace, or those
@@ -143,18 +142,15 @@ const undoMost = 4 * awsapi.Patience
 
 // prepare makes every check that needs no upload.
 func (r *run) prepare(ctx context.Context) (err error) {
-	if r.layout, err = r.image.Layout(); err != nil {
-		return err
-	}
-	for _, note := range r.layout.Notes {
+	for _, note := range r.image.Layout.Notes {
 		r.Say("%s", note)
 	}
 	if err := r.gate(ctx); err != nil {
 		return err
 	}
-	r.result.Disk = Disk{Format: r.image.Format(), Size: r.image.Size(), Used: r.layout.UsedBytes(),
+	r.result.Disk = Disk{Format: r.image.Format(), Size: r.image.Size(), Used: r.image.Layout.UsedBytes(),
 		VolumeGiB: r.image.SizeGiB()}
-	for range r.layout.Blocks() {
+	for range r.image.Layout.Blocks() {
 		r.result.Disk.Blocks++
 	}
 	if err := errors.Join(r.architecture(), r.bootMode()); err != nil {
@@ -193,7 +189,7 @@ func (r *run) gate(ctx context.Context) error {
 	}
 	made := &r.result.Manifest
 	report, err := diskaudit.Audit{
-		Image: r.image, Layout: r.layout, Root: r.Spec.Partition,
+		Image: r.image, Root: r.Spec.Partition,
 		Spec:     scrub.Spec{Skip: r.Spec.SkipRules, Node: scrub.Node(r.Spec.Node)},
 		Manifest: made, Whole: r.Spec.StatementKey != "",
 	}.Run(ctx)
@@ -218,7 +214,7 @@ func (r *run) gate(ctx context.Context) error {
 func (r *run) identify(ctx context.Context) (err error) {
 	if r.result.Audit != nil {
 		r.result.Disk.Digest = r.result.Audit.Machine.Digest
-	} else if r.result.Disk.Digest, err = r.image.Digest(ctx, r.layout); err != nil {
+	} else if r.result.Disk.Digest, err = r.image.Digest(ctx); err != nil {
 		return err
 	}
 	r.Spec.Tags = joined(r.Spec.Tags, map[string]string{awsapi.DigestTag: r.result.Disk.Digest})
@@ -332,11 +328,11 @@ var architectures = map[string]string{"amd64": x86, "arm64": arm}
 // that only a BIOS boots is for x86.
 func (r *run) architecture() error {
 	const field = surface.Name("ami_architecture")
-	loader, programs := r.layout.Boot.Arch, ""
+	loader, programs := r.image.Layout.Boot.Arch, ""
 	if r.result.Audit != nil {
 		programs = architectures[r.result.Audit.Machine.Arch]
 	}
-	if loader == "" && r.layout.Boot.BIOS && !r.layout.Boot.UEFI {
+	if loader == "" && r.image.Layout.Boot.BIOS && !r.image.Layout.Boot.UEFI {
 		loader = x86
 	}
 	found := cmp.Or(programs, loader)
@@ -355,7 +351,7 @@ func (r *run) architecture() error {
 
 func (r *run) bootMode() error {
 	const field = surface.Name("boot_mode")
-	boot, mode := r.layout.Boot, r.layout.Boot.Mode()
+	boot, mode := r.image.Layout.Boot, r.image.Layout.Boot.Mode()
 	if mode == both && (r.Spec.TPM != "" || r.Spec.Architecture == arm) {
 		mode = uefi
 	}
@@ -368,7 +364,7 @@ func (r *run) bootMode() error {
 	case mode == "":
 		r.Say("no boot loader was found on the disk; the AMI gets the boot mode %s", set)
 	case set == bios && !boot.BIOS, strings.HasPrefix(set, uefi) && !boot.UEFI, set == both && !boot.BIOS:
-		return surface.Errorf("%s: the disk boots with %s, not with %s", field, r.layout.Boot.Mode(), set)
+		return surface.Errorf("%s: the disk boots with %s, not with %s", field, r.image.Layout.Boot.Mode(), set)
 	}
 	var f faults
 	r.Spec.checkBoot(&f)

@@ -125,11 +125,11 @@ func (r *run) source() (snapshot.Source, error) {
 		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)),
 		Size:     r.image.SizeGiB(), Check: r.image.Check,
 		Read: func(index int32, into []byte) error {
-			_, err := r.image.Block(r.layout, int64(index), into)
+			_, err := r.image.Block(int64(index), into)
 			return err
 		},
 	}
-	for index := range r.layout.Blocks() {
+	for index := range r.image.Layout.Blocks() {
 		s.Blocks = append(s.Blocks, int32(index))
 	}
 	return s, nil

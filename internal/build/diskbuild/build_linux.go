@@ -65,13 +65,11 @@ func (b Build) prepare(ctx context.Context, work *diskaudit.Work) error {
 		return err
 	}
 	defer base.Close()
-	if work.Layout, err = base.Layout(); err != nil {
-		return err
-	}
+	work.Layout = base.Layout
 	if work.Roots, err = work.Layout.Roots(b.Partition); err != nil {
 		return err
 	}
-	if err := copyDisk(ctx, base, work.Layout, work.Disk); err != nil {
+	if err := copyDisk(ctx, base, work.Disk); err != nil {
 		return fmt.Errorf("copying %s: %w", b.File, err)
 	}
 	return b.grow(base.Size(), work)
@@ -119,16 +117,16 @@ func unnamed(folder string) (*os.File, error) {
 }
 
 // copyDisk copies what the base uses. Free space is left out.
-func copyDisk(ctx context.Context, from *disk.Image, layout *disk.Layout, to *os.File) error {
+func copyDisk(ctx context.Context, from *disk.Image, to *os.File) error {
 	if err := to.Truncate(from.Size()); err != nil {
 		return err
 	}
 	block := make([]byte, disk.BlockSize)
-	for n := range layout.Blocks() {
+	for n := range from.Layout.Blocks() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		data, err := from.Block(layout, n, block)
+		data, err := from.Block(n, block)
 		if err != nil {
 			return err
 		}

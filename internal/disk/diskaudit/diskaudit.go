@@ -22,8 +22,7 @@ import (
 
 // Audit says what to audit.
 type Audit struct {
-	Image  *disk.Image
-	Layout *disk.Layout
+	Image *disk.Image
 	// Root is the number of the root partition; 0 finds it.
 	Root int
 	Spec scrub.Spec
@@ -43,9 +42,6 @@ func (a Audit) File(ctx context.Context, path string) (plan.Report, error) {
 		return plan.Report{}, err
 	}
 	defer image.Close()
-	if a.Layout, err = image.Layout(); err != nil {
-		return plan.Report{}, err
-	}
 	a.Image = image
 	return a.Run(ctx)
 }

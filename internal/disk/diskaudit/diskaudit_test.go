@@ -72,7 +72,7 @@ func TestAWorkWritesAndGrows(t *testing.T) {
 
 		i, layout, roots := laidOut(t, path)
 		assert.False(t, layout.Partitions[0].Dirty, kind)
-		list, err := diskaudit.Audit{Image: i, Layout: layout}.List(t.Context())
+		list, err := diskaudit.Audit{Image: i}.List(t.Context())
 		require.NoError(t, err, kind)
 		defer list.Close()
 		var written [sha256.Size]byte
@@ -97,26 +97,16 @@ func laidOut(t *testing.T, path string) (*disk.Image, *disk.Layout, []disk.Parti
 	i, err := disk.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { i.Close() })
-	l, err := i.Layout()
+	roots, err := i.Layout.Roots(0)
 	require.NoError(t, err)
-	roots, err := l.Roots(0)
-	require.NoError(t, err)
-	return i, l, roots
+	return i, i.Layout, roots
 }
 
 // auditMark is the environment variable of a process that only audits a disk.
 const auditMark = "TEST_AUDIT_DISK"
 
 func auditAlone(path string) int {
-	image, err := disk.Open(path)
-	if err != nil {
-		return 1
-	}
-	layout, err := image.Layout()
-	if err == nil {
-		_, err = diskaudit.Audit{Image: image, Layout: layout}.Run(context.Background())
-	}
-	if err != nil {
+	if _, err := (diskaudit.Audit{}).File(context.Background(), path); err != nil {
 		return 1
 	}
 	return 0
@@ -134,8 +124,7 @@ func image(t *testing.T, kind string, files map[string]string) string {
 
 func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 	t.Helper()
-	i, l, _ := laidOut(t, path)
-	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.Run(t.Context())
+	return diskaudit.Audit{Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.File(t.Context(), path)
 }
 
 func loops(t *testing.T) string {

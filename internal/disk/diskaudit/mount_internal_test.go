@@ -44,10 +44,8 @@ func TestTheImageChoosesNoMountOptions(t *testing.T) {
 			testkit.Run(t, "sh", "-euc", c.script, "sh", path)
 			image, err := disk.Open(path)
 			require.NoError(t, err)
-			layout, err := image.Layout()
-			require.NoError(t, err)
 			require.NoError(t, image.Close())
-			p := layout.Partitions[0]
+			p := image.Layout.Partitions[0]
 			require.Equal(t, c.kind, p.Kind)
 			t.Setenv("TMPDIR", folder)
 			have := make(chan string)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -202,12 +201,8 @@ func TestTheRootAmongSeveral(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 2, r.Machine.Partition)
 
-	i, err := disk.Open(withParts(t, "gpt", a, b))
-	require.NoError(t, err)
-	defer i.Close()
-	l, err := i.Layout()
-	require.NoError(t, err)
-	r, err = diskaudit.Audit{Image: i, Layout: l, Root: 2, Spec: scrub.Spec{Skip: []string{"not-a-node"}}}.Run(t.Context())
+	second := diskaudit.Audit{Root: 2, Spec: scrub.Spec{Skip: []string{"not-a-node"}}}
+	r, err = second.File(t.Context(), withParts(t, "gpt", a, b))
 	require.NoError(t, err)
 	assert.Equal(t, 2, r.Machine.Partition)
 	assert.Equal(t, plan.Unknown, r.Result)

@@ -107,7 +107,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if err != nil {
 		return a.report(found), err
 	}
-	for _, p := range slices.Concat(a.Layout.Partitions, a.Layout.Volumes) {
+	for _, p := range slices.Concat(a.Image.Layout.Partitions, a.Image.Layout.Volumes) {
 		used, err := a.swapped(ctx, p)
 		if err != nil {
 			return plan.Report{}, err
@@ -119,7 +119,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 		}
 	}
 	r := a.report(found)
-	r.Machine.Digest, err = a.Image.Digest(ctx, a.Layout)
+	r.Machine.Digest, err = a.Image.Digest(ctx)
 	return r, err
 }
 
@@ -129,7 +129,7 @@ func (a Audit) task(ctx context.Context) (t task, err error) {
 	if os.Geteuid() != 0 {
 		return t, ErrNeedsRoot
 	}
-	roots, err := a.Layout.Roots(a.Root)
+	roots, err := a.Image.Layout.Roots(a.Root)
 	if err != nil {
 		return t, err
 	}
@@ -137,7 +137,7 @@ func (a Audit) task(ctx context.Context) (t task, err error) {
 	for _, p := range roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
-	for _, p := range slices.Concat(a.Layout.Partitions, a.Layout.Volumes) {
+	for _, p := range slices.Concat(a.Image.Layout.Partitions, a.Image.Layout.Volumes) {
 		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2 || len(p.Extents) > 1)
 		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
 	}
@@ -254,7 +254,7 @@ func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range, to int64)
 	block := make([]byte, disk.BlockSize)
 	for at := r.Offset; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {
 		part := block[:min(disk.BlockSize, r.End()-at)]
-		if a.Image.Zero(at, int64(len(part))) || !a.Layout.Used(at, int64(len(part))) {
+		if a.Image.Zero(at, int64(len(part))) || !a.Image.Layout.Used(at, int64(len(part))) {
 			continue
 		}
 		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {

@@ -10,7 +10,8 @@ import (
 
 func TestCopiesOfBtrfsMayBeOnLogicalVolumes(t *testing.T) {
 	btrfs, ext4 := []disk.Partition{{Kind: "ext4"}, {Kind: "btrfs"}}, []disk.Partition{{Kind: "ext4"}}
-	partition, volume := &disk.Layout{Partitions: btrfs}, &disk.Layout{Partitions: ext4, Volumes: btrfs}
-	assert.True(t, clones([2]Disk{{Layout: volume}, {Layout: partition}}))
-	assert.False(t, clones([2]Disk{{Layout: volume}, {Layout: &disk.Layout{Partitions: ext4}}}))
+	with := func(l disk.Layout) Disk { return Disk{Image: &disk.Image{Layout: &l}} }
+	volume := with(disk.Layout{Partitions: ext4, Volumes: btrfs})
+	assert.True(t, clones([2]Disk{volume, with(disk.Layout{Partitions: btrfs})}))
+	assert.False(t, clones([2]Disk{volume, with(disk.Layout{Partitions: ext4})}))
 }

@@ -19,8 +19,7 @@ import (
 
 // Disk is one of the two disks.
 type Disk struct {
-	Image  *disk.Image
-	Layout *disk.Layout
+	Image *disk.Image
 	// Root is the number of the partition to compare; 0 finds the root.
 	Root int
 }
@@ -31,17 +30,10 @@ func Open(path string, root int) (Disk, error) {
 	if err != nil {
 		return Disk{}, err
 	}
-	layout, err := image.Layout()
-	if err == nil {
-		_, err = layout.Roots(root)
-		if err != nil {
-			err = fmt.Errorf("comparing the disk image %s: %w", path, err)
-		}
+	if _, err := image.Layout.Roots(root); err != nil {
+		return Disk{}, errors.Join(fmt.Errorf("comparing the disk image %s: %w", path, err), image.Close())
 	}
-	if err != nil {
-		return Disk{}, errors.Join(err, image.Close())
-	}
-	return Disk{image, layout, root}, nil
+	return Disk{image, root}, nil
 }
 
 // Result is what differs between two disks.
@@ -92,7 +84,7 @@ func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudi
 	}
 	for n, d := range disks {
 		group.Go(func() (err error) {
-			lists[n], err = diskaudit.Audit{Image: d.Image, Layout: d.Layout, Root: d.Root, Folder: folder}.List(ctx)
+			lists[n], err = diskaudit.Audit{Image: d.Image, Root: d.Root, Folder: folder}.List(ctx)
 			return err
 		})
 	}
@@ -103,7 +95,7 @@ func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudi
 // does not mount these at the same time.
 func clones(disks [2]Disk) bool {
 	for _, d := range disks {
-		all := slices.Concat(d.Layout.Partitions, d.Layout.Volumes)
+		all := slices.Concat(d.Image.Layout.Partitions, d.Image.Layout.Volumes)
 		if !slices.ContainsFunc(all, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
 			return false
 		}
@@ -188,11 +180,11 @@ func CompareBlocks(ctx context.Context, before, after Disk) (Blocks, error) {
 		if err := context.Cause(ctx); err != nil {
 			return counted, err
 		}
-		was, err := before.Image.Block(before.Layout, n, first)
+		was, err := before.Image.Block(n, first)
 		if err != nil {
 			return counted, err
 		}
-		is, err := after.Image.Block(after.Layout, n, second)
+		is, err := after.Image.Block(n, second)
 		switch {
 		case err != nil:
 			return counted, err
