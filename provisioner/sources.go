@@ -47,8 +47,7 @@ func (s Spec) validateSources(p *problems) {
 		}
 	}
 	if s.Source != "" {
-		_, err := asset.OriginByID(s.Source)
-		*p = append(*p, err)
+		*p = append(*p, asset.CheckOrigin(s.Source))
 	}
 	if s.EKSBuildDate != "" {
 		if _, err := time.Parse(time.DateOnly, s.EKSBuildDate); err != nil {

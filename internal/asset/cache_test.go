@@ -336,8 +336,7 @@ func TestTheEKSBucketNeedsADate(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, d.URL)
 	}
-	_, err = OriginByID("s3")
-	require.EqualError(t, err, `source "s3" is not known; known are upstream, eks-bucket`)
+	require.EqualError(t, CheckOrigin("s3"), `source "s3" is not known; known are upstream, eks-bucket`)
 }
 
 func TestTheNewestBuildIsFound(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -254,15 +255,12 @@ func OriginIDs() []string {
 	return show.Each(Origins(), func(o Origin) string { return o.ID })
 }
 
-// OriginByID finds a publisher. An unknown ID is an error that lists the known
-// ones.
-func OriginByID(id string) (Origin, error) {
-	for _, o := range Origins() {
-		if o.ID == id {
-			return o, nil
-		}
+// CheckOrigin returns an error if id is none of OriginIDs.
+func CheckOrigin(id string) error {
+	if slices.Contains(OriginIDs(), id) {
+		return nil
 	}
-	return Origin{}, surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id,
+	return surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id,
 		strings.Join(OriginIDs(), ", "))
 }
 

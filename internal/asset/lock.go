@@ -128,8 +128,7 @@ func (l Locked) check() error {
 	case !IsSum(l.SHA256):
 		return fmt.Errorf("sha256 is %q, not 64 hexadecimal digits", l.SHA256)
 	}
-	_, err = OriginByID(l.Origin)
-	return err
+	return CheckOrigin(l.Origin)
 }
 
 func (i LockedImage) check() error {

@@ -286,11 +286,9 @@ func (w *writer) file(name string, size int64, from io.Reader) error {
 	if err := w.tar.WriteHeader(head); err != nil {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
-	_, err := io.CopyBuffer(onlyWriter{w.tar}, from, make([]byte, 256<<10))
+	_, err := io.CopyBuffer(w.tar, from, make([]byte, 256<<10))
 	return err
 }
-
-type onlyWriter struct{ io.Writer }
 
 // finish writes the index, which gives the archive one image under one name.
 func (w *writer) finish(target descriptor, as string) error {
