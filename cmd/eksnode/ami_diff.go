@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -186,21 +185,8 @@ type difference struct {
 // differences compares facts and sorts the differences by name.
 func differences(sides [2]map[string]string) []difference {
 	list := []difference{}
-	keys := maps.Clone(sides[0])
-	maps.Copy(keys, sides[1])
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		d := difference{Fact: key}
-		before, was := sides[0][key]
-		after, is := sides[1][key]
-		if was {
-			d.Before = &before
-		}
-		if is {
-			d.After = &after
-		}
-		if before != after || was != is {
-			list = append(list, d)
-		}
+	for fact, values := range diskdiff.Differing(sides[0], sides[1]) {
+		list = append(list, difference{Fact: fact, Before: values[0], After: values[1]})
 	}
 	return list
 }

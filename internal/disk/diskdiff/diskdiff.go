@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -114,23 +115,31 @@ type Package struct {
 }
 
 func packagesOf(before, after packages.Installed) []Package {
-	was, is := versions(before), versions(after)
-	names := maps.Clone(was)
-	maps.Copy(names, is)
 	list := []Package{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		p := Package{Name: name}
-		if v, ok := was[name]; ok {
-			p.Before = &v
-		}
-		if v, ok := is[name]; ok {
-			p.After = &v
-		}
-		if p.Before == nil || p.After == nil || *p.Before != *p.After {
-			list = append(list, p)
-		}
+	for name, values := range Differing(versions(before), versions(after)) {
+		list = append(list, Package{Name: name, Before: values[0], After: values[1]})
 	}
 	return list
+}
+
+// Differing lists what differs between two maps, by name, with the values before and after.
+// A value that is not there is nil.
+func Differing(before, after map[string]string) iter.Seq2[string, [2]*string] {
+	return func(yield func(string, [2]*string) bool) {
+		all := map[string][2]*string{}
+		for name, value := range before {
+			all[name] = [2]*string{&value, nil}
+		}
+		for name, value := range after {
+			all[name] = [2]*string{all[name][0], &value}
+		}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			was, is := all[name][0], all[name][1]
+			if (was == nil || is == nil || *was != *is) && !yield(name, all[name]) {
+				return
+			}
+		}
+	}
 }
 
 func versions(all packages.Installed) map[string]string {

@@ -164,12 +164,8 @@ func differs(a, b *diskaudit.Entry) []string {
 	note(a.Mode != b.Mode, "mode")
 	note(a.UID != b.UID || a.GID != b.GID, "owner")
 	note(a.Links != b.Links, "hard links")
-	names := maps.Clone(a.Attributes)
-	maps.Copy(names, b.Attributes)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		first, was := a.Attributes[name]
-		second, is := b.Attributes[name]
-		note(was != is || first != second, attribute(name))
+	for name := range Differing(a.Attributes, b.Attributes) {
+		note(true, attribute(name))
 	}
 	return list
 }
