@@ -140,7 +140,7 @@ func (d *Image) recognize(device bool) error {
 		if d.size < size {
 			d.format = VHD
 		}
-		d.data = written(d.file, d.size)
+		d.data = Written(d.file, d.size)
 	default:
 		d.data = []Range{{0, size}}
 	}

@@ -52,9 +52,9 @@ func unused(file *os.File) error {
 	return nil
 }
 
-// written lists the parts of a file that are not holes. All of the file, if the
+// Written lists the parts of a file that are not holes. All of the file, if the
 // file system cannot say.
-func written(file *os.File, size int64) []Range {
+func Written(file *os.File, size int64) []Range {
 	var data extents
 	for off := int64(0); off < size; {
 		start, err := unix.Seek(int(file.Fd()), off, unix.SEEK_DATA)

@@ -17,5 +17,5 @@ func openForReading(path string, device bool) (*os.File, error) {
 // unused is supported on Linux only.
 func unused(*os.File) error { return nil }
 
-// written is the whole file: holes are supported on Linux only.
-func written(_ *os.File, size int64) []Range { return []Range{{0, size}} }
+// Written is the whole file: holes are supported on Linux only.
+func Written(_ *os.File, size int64) []Range { return []Range{{0, size}} }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
@@ -220,19 +221,9 @@ const part = 64 << 10
 // places. Holes are not read, and count as the zeros that they are.
 func sparseSum(ctx context.Context, f *os.File, size int64) (sum [sha256.Size]byte, err error) {
 	all, data, zeros := sha256.New(), make([]byte, part), make([]byte, part)
-	for at := int64(0); at < size; {
-		start, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) { // the rest is a hole
-			break
-		}
-		if err != nil {
-			return sum, &os.PathError{Op: "seek", Path: f.Name(), Err: err}
-		}
-		end, err := unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
-		if err != nil {
-			return sum, &os.PathError{Op: "seek", Path: f.Name(), Err: err}
-		}
-		for at = max(at, start/part*part); at < end; at += part {
+	at := int64(0)
+	for _, r := range disk.Written(f, size) {
+		for at = max(at, r.Offset/part*part); at < r.End(); at += part {
 			if err := context.Cause(ctx); err != nil {
 				return sum, err
 			}

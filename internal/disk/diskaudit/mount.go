@@ -321,10 +321,9 @@ func (m *machine) device(p source) (*os.File, error) {
 	if p.Copied {
 		mode, flags = os.O_RDWR, unix.LO_FLAGS_AUTOCLEAR
 	}
-	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
+	control, err := openLoopControl()
 	if err != nil {
-		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run "+
-			"--privileged), and the kernel needs the module loop", err)
+		return nil, err
 	}
 	defer control.Close()
 	for n := 0; ; n++ {

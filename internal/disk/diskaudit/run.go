@@ -318,12 +318,19 @@ func Ready() error {
 	if os.Geteuid() != 0 {
 		return ErrNeedsRoot
 	}
-	f, err := os.OpenFile(loopControl, os.O_RDWR, 0)
+	f, err := openLoopControl()
 	if err != nil {
-		return fmt.Errorf("making a loop device: %w; a container needs access to loop devices", err)
+		return err
 	}
 	return f.Close()
 }
 
-// loopControl is the device that makes loop devices.
-const loopControl = "/dev/loop-control"
+// openLoopControl opens the device that makes loop devices.
+func openLoopControl() (*os.File, error) {
+	f, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run "+
+			"--privileged), and the kernel needs the module loop", err)
+	}
+	return f, nil
+}
