@@ -100,21 +100,6 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 	assert.NotZero(t, looked)
 }
 
-// A node that joined has no finding.
-func TestAHealthyNodeHasNoFinding(t *testing.T) {
-	r := searched(t, `kubelet
-I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
-I0419 15:10:11.000000   11577 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
-I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
-leftover-state: nothing to do
-configuration: write /etc/kubernetes/pki/ca.crt (the cluster's certificate authority)
-services: run systemctl start kubelet.service (the node needs it)
-`)
-	assert.Equal(t, `joined: the node joined its cluster, and no known cause was found
-  kubelet:3: I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
-`, printed(t, r))
-}
-
 func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
 	r := searched(t, "kubelet\n"+strings.Repeat(lines["unauthorized"][1]+"\n", 5), "init\n"+lines["captured-node"][1])
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state

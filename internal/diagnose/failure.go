@@ -19,11 +19,10 @@ type Failure struct {
 	// Context has up to contextMost lines of the same program around the line.
 	Context []string `json:"context,omitempty"`
 
-	rank  rank
-	by    string // who wrote the line, or empty
-	last  int    // number of the line's last part
-	at    time.Time
-	timed bool
+	rank rank
+	by   string    // who wrote the line, or empty
+	last int       // number of the line's last part
+	at   time.Time // zero without a time
 }
 
 // contextMost is how many lines of context a failure keeps.
@@ -47,10 +46,10 @@ func (f *Failure) before(other *Failure) bool {
 		return true
 	case f.rank != other.rank:
 		return f.rank < other.rank
-	case f.timed && other.timed:
-		return f.at.Before(other.at)
+	case f.at.IsZero() || other.at.IsZero():
+		return !f.at.IsZero()
 	default:
-		return f.timed && !other.timed
+		return f.at.Before(other.at)
 	}
 }
 

@@ -13,17 +13,16 @@ import (
 
 // journalEntry is what the JSON around a line says about it.
 type journalEntry struct {
-	unit  string
-	at    time.Time
-	timed bool
-	boot  string // ID
+	unit string
+	at   time.Time // zero without a time
+	boot string    // ID
 }
 
 // fill adds what another entry says.
 func (e *journalEntry) fill(from journalEntry) {
 	e.unit = cmp.Or(e.unit, from.unit)
-	if !e.timed {
-		e.at, e.timed = from.at, from.timed
+	if e.at.IsZero() {
+		e.at = from.at
 	}
 }
 
@@ -46,18 +45,18 @@ func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
 	}
 	if text, ok := textOf(fields["__REALTIME_TIMESTAMP"]); ok {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			e.at, e.timed = yearless(time.UnixMicro(n)), true
+			e.at = yearless(time.UnixMicro(n))
 		}
 		return e
 	}
 	for _, name := range timeFields {
 		var milliseconds int64
 		switch text, ok := textOf(fields[name]); {
-		case fields[name] == nil || e.timed:
+		case fields[name] == nil || !e.at.IsZero():
 		case ok:
-			e.at, e.timed = moment(text)
+			e.at = moment(text)
 		case json.Unmarshal(fields[name], &milliseconds) == nil:
-			e.at, e.timed = yearless(time.UnixMilli(milliseconds)), true
+			e.at = yearless(time.UnixMilli(milliseconds))
 		}
 	}
 	return e
@@ -103,13 +102,13 @@ func month(text string) int {
 // momentMost is where in a line its time is looked for, in bytes.
 const momentMost = 200
 
-// moment is the time at the start of a line. Most programs write no year, so no
+// moment is the time at the start of a line, or zero. Most programs write no year, so no
 // time has one: logs are those of one start.
-func moment(line string) (at time.Time, ok bool) {
+func moment(line string) time.Time {
 	m := moments().FindStringSubmatch(line[:min(len(line), momentMost)])
 	switch {
 	case m == nil:
-		return at, false
+		return time.Time{}
 	case m[1] != "":
 		return date(number(m[1]), m[2], m[3], "")
 	case m[4] != "":
@@ -119,7 +118,7 @@ func moment(line string) (at time.Time, ok bool) {
 	case m[11] != "":
 		return date(month(m[12]), m[11], m[13], m[14])
 	default:
-		return yearless(time.Unix(int64(number(m[15])), int64(number((m[16] + "000000000")[:9])))), true
+		return yearless(time.Unix(int64(number(m[15])), int64(number((m[16] + "000000000")[:9]))))
 	}
 }
 
@@ -129,18 +128,18 @@ func number(digits string) int {
 	return n
 }
 
-// date is a time in a leap year.
-func date(month int, day, clock, zone string) (time.Time, bool) {
+// date is a time in a leap year, or zero if there is no such time.
+func date(month int, day, clock, zone string) time.Time {
 	at, err := time.Parse("15:04:05", strings.ReplaceAll(clock, ",", "."))
 	if err != nil || month < 1 || month > 12 {
-		return at, false
+		return time.Time{}
 	}
 	at = time.Date(2000, time.Month(month), number(day), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC)
 	if in, err := time.Parse("-0700", strings.ReplaceAll(zone, ":", "")); err == nil {
 		_, offset := in.Zone()
 		at = at.Add(-time.Duration(offset) * time.Second)
 	}
-	return at, true
+	return at
 }
 
 func yearless(at time.Time) time.Time {
@@ -165,10 +164,10 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 // failureOf describes a line that looks like an error. A line without a time has
 // that of the last line with one.
 func failureOf(log, shown, line, timed string, e journalEntry) *Failure {
-	f := &Failure{Unit: log, Line: shown, at: e.at, timed: e.timed}
+	f := &Failure{Unit: log, Line: shown, at: e.at}
 	for _, text := range []string{line, timed} {
-		if !f.timed {
-			f.at, f.timed = moment(text)
+		if f.at.IsZero() {
+			f.at = moment(text)
 		}
 	}
 	head := line[:min(len(line), longest)]

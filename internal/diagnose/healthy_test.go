@@ -66,13 +66,6 @@ func TestADeletedPodIsNoFault(t *testing.T) {
 	assert.Equal(t, Joined, searched(t, "journal\n"+goodStart+deletedPod).Result())
 }
 
-// kubectl logs ended.
-func TestAReaderOfALogThatGoesAwayIsNoFault(t *testing.T) {
-	r := report(t, `E0321 07:09:19.380514     801 kuberuntime_logs.go:201] Failed with err write tcp 10.0.1.2:10250->`+
-		`10.0.1.3:35506: write: connection reset by peer when writing log for log file "/var/log/pods/8cc50428/a_0.log"`)
-	assert.Empty(t, r.Findings)
-}
-
 // A node that joined has no cause that only says where to look further.
 func TestAGeneralCauseNeedsANodeThatDidNotJoin(t *testing.T) {
 	for _, r := range Rules() {

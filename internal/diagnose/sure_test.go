@@ -45,20 +45,6 @@ func TestAConsequenceComesLast(t *testing.T) {
 	assert.Equal(t, "file", r.Findings[0].Rule.ID)
 }
 
-func TestACauseIsPrintedWithAllItsParts(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, report(t, `err="running with swap on is not supported"`).Print(&b))
-	assert.Equal(t, `swap: swap is on
-  log:1: err="running with swap on is not supported"
-  certain: the lines say what is wrong
-  remedy: turn swap off permanently: switch it off now, and remove swap from /etc/fstab and systemd's swap units
-    sudo swapoff --all
-    sudo systemctl list-units --all --type swap --no-pager
-    sudo systemctl restart kubelet
-  page: https://github.com/eksnode/packer-plugin-eksnode/blob/main/docs/reference/causes.md#swap
-`, b.String())
-}
-
 // A rule has all the parts of a cause.
 func TestEveryRuleIsWhole(t *testing.T) {
 	seen := map[string]bool{}

@@ -77,7 +77,7 @@ func TestJSONSaysUnitAndTime(t *testing.T) {
 		first := searched(t, "x\n"+text).First
 		require.NotNil(t, first, text)
 		assert.Equal(t, unit, first.Unit)
-		assert.True(t, first.timed, text)
+		assert.False(t, first.at.IsZero(), text)
 	}
 }
 
