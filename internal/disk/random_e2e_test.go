@@ -60,9 +60,10 @@ func work(r *rand.Rand, steps int) string {
 
 // TestMoreFreeSpaceIsFree has the file systems that differ less from one another.
 func TestMoreFreeSpaceIsFree(t *testing.T) {
-	extCopied(t, "more mke2fs")
-	extChanged(t, "more changed")
-	xfsCopied(t, "more xfs")
+	copied(t, "more mke2fs", mke2fs, 48*mib, extIsSame)
+	copied(t, "more changed", "%s", 48*mib, extIsSame)
+	copied(t, "more xfs", mkfsXFS, 80*mib, xfsIsSame)
+	copied(t, "more old xfs", oldXFS, 80*mib, xfsIsSame)
 }
 
 // TestFreeSpaceAfterRandomWork copies the blocks that travel onto random bytes and onto
