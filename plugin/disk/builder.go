@@ -110,7 +110,8 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 		defer kept.Close(true)
 		build.File, parent = kept.Path, root.AWS.Region+":"+cmp.Or(root.Image.ID, root.Snapshot)
 	} else {
-		build.File, name, err = build.Find(ctx, cache, ui.Say, func(done, total int64) { meter.Print(done, done, total) })
+		progress := func(done, total int64) { meter.Print(done, done, total) }
+		build.File, name, err = build.Find(ctx, cache, ui.Say, progress)
 	}
 	if err != nil {
 		return nil, "", err
