@@ -7,7 +7,6 @@ import (
 	"crypto/md5"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -27,10 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
-func md5Of(text string) string {
-	sum := md5.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+func md5Of(text string) string { return fmt.Sprintf("%x", md5.Sum([]byte(text))) }
 
 // packaged is a root with a package of dpkg, whose files are as installed.
 func packaged(t *testing.T) map[string]string {

@@ -3,9 +3,9 @@
 package scrub_test
 
 import (
-	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
@@ -158,11 +157,7 @@ func hasMark(text, mark string) bool {
 	if strings.Contains(strings.ToLower(text), mark) {
 		return true
 	}
-	var wide bytes.Buffer
-	for _, u := range utf16.Encode([]rune(mark)) {
-		wide.Write([]byte{byte(u), byte(u >> 8)})
-	}
-	if strings.Contains(text, wide.String()) {
+	if strings.Contains(text, testkit.UTF16(binary.LittleEndian, mark)) {
 		return true
 	}
 	if len(mark) < 9 { // the encoding of a short mark occurs by chance

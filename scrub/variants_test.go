@@ -3,8 +3,6 @@
 package scrub
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
@@ -58,37 +55,17 @@ func variants(t *testing.T) map[string]string {
 // encodings are ways to store a text, by the end of the file's name.
 func encodings(t *testing.T) map[string]func(string) []byte {
 	t.Helper()
-	write := func(text string, open func(*bytes.Buffer) (io.WriteCloser, error)) []byte {
-		var out bytes.Buffer
-		w, err := open(&out)
-		require.NoError(t, err)
-		_, err = w.Write([]byte(text))
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		return out.Bytes()
-	}
 	return map[string]func(string) []byte{
 		"gz": testkit.Gzip[string],
-		"xz": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (io.WriteCloser, error) { return xz.NewWriter(b) })
-		},
+		"xz": func(s string) []byte { return testkit.Packed(t, xz.NewWriter, s) },
 		"zst": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (io.WriteCloser, error) { return zstd.NewWriter(b) })
+			return testkit.Packed(t, func(w io.Writer) (*zstd.Encoder, error) { return zstd.NewWriter(w) }, s)
 		},
-		"tar": func(s string) []byte { return testkit.Tar(0o600, "etc/x.env", s) },
-		"zip": func(s string) []byte {
-			var out bytes.Buffer
-			w := zip.NewWriter(&out)
-			f, err := w.Create("etc/x.env")
-			require.NoError(t, err)
-			_, err = f.Write([]byte(s))
-			require.NoError(t, err)
-			require.NoError(t, w.Close())
-			return out.Bytes()
-		},
-		"utf16le": func(s string) []byte { return wide(s, binary.LittleEndian, 0xfeff) },
-		"utf16be": func(s string) []byte { return wide(s, binary.BigEndian, 0xfeff) },
-		"utf16":   func(s string) []byte { return wide(s, binary.LittleEndian) },
+		"tar":     func(s string) []byte { return testkit.Tar(0o600, "etc/x.env", s) },
+		"zip":     func(s string) []byte { return testkit.Zip(t, "etc/x.env", s) },
+		"utf16le": func(s string) []byte { return []byte(testkit.UTF16(binary.LittleEndian, "\ufeff"+s)) },
+		"utf16be": func(s string) []byte { return []byte(testkit.UTF16(binary.BigEndian, "\ufeff"+s)) },
+		"utf16":   func(s string) []byte { return []byte(testkit.UTF16(binary.LittleEndian, s)) },
 		"b64": func(s string) []byte {
 			return []byte("user-data: " + base64.StdEncoding.EncodeToString([]byte(s)) + "\n")
 		},
@@ -109,13 +86,6 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 // bzipped is the text of TestSecretsAreFoundInEveryEncoding, compressed by bzip2
 // 1.0.8. Go cannot compress bzip2.
 const bzipped = "QlpoOTFBWSZTWWd6mYoAAAXfgAAQSAUAgj5o/PC/5dzgIABoRNTRo0AAA2kaAGhTSbU9JoAAAGgGhQCuV8N8TtFChhNEwhYBMrUnJAXYHJ4DqSIgjQj5mMsc0aEB0sMYcjuAaUdWIRyzjZHXGSy92aKktA3vnhNhUEZEPxfKWAC8tNh+/xdyRThQkGd6mYo="
-
-func wide(s string, order binary.AppendByteOrder, marks ...uint16) (out []byte) {
-	for _, u := range append(marks, utf16.Encode([]rune(s))...) {
-		out = order.AppendUint16(out, u)
-	}
-	return out
-}
 
 // TestVariantsOfSecretsAreFound has a file for each variant.
 func TestVariantsOfSecretsAreFound(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"text/template"
-	"unicode/utf16"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,16 +91,6 @@ type form struct {
 	Amazon, Image bool
 }
 
-func utf16Of(order binary.AppendByteOrder) func(text string) string {
-	return func(text string) string {
-		var b []byte
-		for _, unit := range utf16.Encode([]rune(text)) {
-			b = order.AppendUint16(b, unit)
-		}
-		return string(b)
-	}
-}
-
 // folded is a text in lines of 76 characters.
 func folded(lineEnd, text string) string {
 	var lines []string
@@ -117,7 +106,8 @@ func fill(t testing.TB, text string, words map[string]any) string {
 	functions := template.FuncMap{
 		"gzip": packed, "base64": inBase64, "zipped": func(text string) string { return inBase64(packed(text)) },
 		"folded": folded, "replace": strings.ReplaceAll, "trim": strings.TrimSuffix, "repeat": strings.Repeat,
-		"utf16le": utf16Of(binary.LittleEndian), "utf16be": utf16Of(binary.BigEndian),
+		"utf16le":  func(text string) string { return testkit.UTF16(binary.LittleEndian, text) },
+		"utf16be":  func(text string) string { return testkit.UTF16(binary.BigEndian, text) },
 		"unpadded": func(text string) string { return strings.TrimRight(text, "=") },
 		"urlsafe":  strings.NewReplacer("+", "-", "/", "_").Replace,
 		"filled":   filled, "nested": nested, "numbered": numbered, "doubling": doubling, "archiveIn": archiveIn,

@@ -1,15 +1,12 @@
 package testkit
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -94,20 +91,6 @@ func Programs(t testing.TB, root string, files map[string]string) string {
 		require.NoError(t, os.Chmod(filepath.Join(root, name), 0o755))
 	}
 	return root
-}
-
-// Tar returns an archive of files with one mode, given as pairs of name and content.
-func Tar(mode int64, pairs ...string) []byte {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for i := 0; i < len(pairs); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Name: pairs[i], Mode: mode, Size: int64(len(pairs[i+1]))}); err != nil {
-			panic(err) // a fault of the test
-		}
-		_, _ = io.WriteString(w, pairs[i+1]) // into memory
-	}
-	_ = w.Close() // into memory
-	return out.Bytes()
 }
 
 // Bolt makes a database such as containerd's. A line "a b c" is a chain of buckets, and

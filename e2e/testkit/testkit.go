@@ -3,7 +3,6 @@ package testkit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -137,15 +136,6 @@ func JSON[T any, S string | []byte](t testing.TB, text S) (value T) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &value), "%s", text)
 	return value
-}
-
-// Gzip returns a text that gzip has compressed.
-func Gzip[S string | []byte](text S) []byte {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, _ = w.Write([]byte(text)) // into memory
-	_ = w.Close()
-	return packed.Bytes()
 }
 
 // Allocated returns how many bytes work allocates, also those that are free again.

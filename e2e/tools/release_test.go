@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -51,20 +50,9 @@ func getting(t *testing.T, from release) (path, log string, err error) {
 
 func sumOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
-func zipped(t *testing.T, name, text string) string {
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	file, err := w.Create(name)
-	require.NoError(t, err)
-	_, err = file.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return out.String()
-}
-
 // Wrong data from a site is an error: the tool is not built instead.
 func TestInvalidReleaseIsAnError(t *testing.T) {
-	other := zipped(t, "other", script)
+	other := string(testkit.Zip(t, "other", script))
 	for name, c := range map[string]struct{ path, file, sum, member, want string }{
 		"another file":      {"/tool", script, sumOf("other"), "", "comparing URL/tool with URL/sum: the file has the SHA-256 " + sumOf(script) + ", the publisher says " + sumOf("other") + "; does a proxy change downloads?"},
 		"no checksum":       {"/tool", script, "<html>", "", `reading the checksum file URL/sum: the line "<html>" is not a SHA-256`},

@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -80,10 +80,7 @@ func (m *mirror) put(path string, data []byte) {
 	m.files[path+".sha256"] = []byte(sumOf(data) + "\n")
 }
 
-func sumOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+func sumOf(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // noise is incompressible content, the same for each size.
 func noise(size int) []byte {

@@ -2,9 +2,7 @@ package diagnose
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -15,13 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -30,29 +28,13 @@ func ill() string {
 	return "I1120 20:11:12.325154   11577 an ordinary line\n" + lines["swap"][0] + "\n"
 }
 
-// packed returns text compressed by the writer that open returns.
-func packed(t testing.TB, open func(io.Writer) (io.WriteCloser, error), text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := open(&b)
-	require.NoError(t, err)
-	_, err = io.WriteString(w, text)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return b.String()
-}
-
-func gzipped(t testing.TB, text string) string {
-	return packed(t, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }, text)
-}
+func gzipped(_ testing.TB, text string) string { return string(testkit.Gzip(text)) }
 
 func zstandardized(t testing.TB, text string) string {
-	return packed(t, func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) }, text)
+	return string(testkit.Packed(t, func(w io.Writer) (*zstd.Encoder, error) { return zstd.NewWriter(w) }, text))
 }
 
-func xzipped(t testing.TB, text string) string {
-	return packed(t, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) }, text)
-}
+func xzipped(t testing.TB, text string) string { return string(testkit.Packed(t, xz.NewWriter, text)) }
 
 // tarred returns a tar archive like that of the EKS log collector, with a folder, a
 // link, and files given as pairs of name and text.
@@ -71,30 +53,7 @@ func tarred(t testing.TB, pairs ...string) string {
 	return b.String()
 }
 
-func zipped(t testing.TB, pairs ...string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for i := 0; i < len(pairs); i += 2 {
-		f, err := w.Create(pairs[i])
-		require.NoError(t, err)
-		_, err = io.WriteString(f, pairs[i+1])
-		require.NoError(t, err)
-	}
-	require.NoError(t, w.Close())
-	return b.String()
-}
-
-func wide(order binary.AppendByteOrder, mark bool, text string) string {
-	var b []byte
-	if mark {
-		b = order.AppendUint16(b, 0xfeff)
-	}
-	for _, c := range utf16.Encode([]rune(text)) {
-		b = order.AppendUint16(b, c)
-	}
-	return string(b)
-}
+func zipped(t testing.TB, pairs ...string) string { return string(testkit.Zip(t, pairs...)) }
 
 // bzipped is ill's second line compressed by bzip2 1.0.8. Go cannot compress bzip2.
 const bzipped = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x58\xdf\x0c\x3c\x00\x00\x25\x5f\x80\x00\x10\x50\x07\xfe\xb2\x03\x08\x00\x0a\x3f\xe7\xde\x80\x30\x00\xa6\xc2\x29\xb2\x99\x34\x9b\x46\x9a\x47\x90\x19\x13\x68\xf5\x4d\x08\x51\xe9\x31\xa0\x80\x0d\x00\x00\x0a\xc9\xa1\x1a\x3d\x41\x90\x03\x40\x00\x1b\x09\xe6\xb2\xbf\x9c\x0e\x3e\xa3\xd2\x81\x3d\x83\x69\xc6\xb3\xba\x6c\x9b\x10\xe1\xbf\x51\x17\xdd\xda\xf5\xc1\x53\x96\xce\xa5\x12\x22\xd1\x65\xa2\x63\x09\x26\x81\xad\x24\xe8\x15\x59\x65\x1f\xad\x06\xfb\xd9\xfd\x50\xc4\x40\xfc\x00\xab\xc3\x6f\x36\xad\x40\x09\x33\x19\x12\x06\xcf\x49\x8c\x4e\x8d\x50\x4b\x16\x2d\x20\xf0\x54\xbb\xa9\xf9\xf3\xec\x40\xe6\xb8\x5f\x50\xa0\x54\x4b\x41\xa1\xc9\x94\x39\x86\xf5\xa6\x38\x9e\x6d\x12\x26\x7a\x86\x9c\x8f\x25\x09\x3c\x13\x6a\x00\x1c\x6b\x5c\x4d\x61\xa8\x3e\x21\x80\x81\x7e\x2e\xe4\x8a\x70\xa1\x20\xb1\xbe\x18\x78"
@@ -146,11 +105,11 @@ func TestCompressedAndEncodedLogsAreRead(t *testing.T) {
 		"kubelet.log.bz2":       {bzipped, ":1:"},
 		"no-extension":          {gzipped(t, ill()), ":2:"},
 		"four.gz":               {deep(4), ":2:"},
-		"little.log":            {wide(binary.LittleEndian, true, ill()), ":2:"},
-		"big.log":               {wide(binary.BigEndian, true, ill()), ":2:"},
-		"little-unmarked.log":   {wide(binary.LittleEndian, false, ill()), ":2:"},
-		"big-unmarked.log":      {wide(binary.BigEndian, false, ill()), ":2:"},
-		"little.log.gz":         {gzipped(t, wide(binary.LittleEndian, true, ill())), ":2:"},
+		"little.log":            {testkit.UTF16(binary.LittleEndian, "\ufeff"+ill()), ":2:"},
+		"big.log":               {testkit.UTF16(binary.BigEndian, "\ufeff"+ill()), ":2:"},
+		"little-unmarked.log":   {testkit.UTF16(binary.LittleEndian, ill()), ":2:"},
+		"big-unmarked.log":      {testkit.UTF16(binary.BigEndian, ill()), ":2:"},
+		"little.log.gz":         {gzipped(t, testkit.UTF16(binary.LittleEndian, "\ufeff"+ill())), ":2:"},
 		"mark.log":              {"\xef\xbb\xbf" + ill(), ":2:"},
 		"windows.log":           {strings.ReplaceAll(ill(), "\n", "\r\n"), ":2:"},
 		"no-end.log":            {strings.TrimSuffix(ill(), "\n"), ":2:"},
@@ -161,7 +120,7 @@ func TestCompressedAndEncodedLogsAreRead(t *testing.T) {
 		"eks_i-0_logs.tar.gz":   {gzipped(t, tarred(t, "./kubelet/svc.log", "", "./bin", "\x7fELF\x01\x01\x01\x00\x00\x00\x00\x00", "./kubelet/kubelet.log", ill())), ":kubelet/kubelet.log:2:"},
 		"rotated.tar.zst":       {zstandardized(t, tarred(t, "var_log/messages.1.gz", gzipped(t, ill()))), ":var_log/messages.1.gz:2:"},
 		"nested.tar":            {tarred(t, "in.zip", zipped(t, "deep/kubelet.log", ill())), ":in.zip:deep/kubelet.log:2:"},
-		"eks_i-0_logs.zip":      {zipped(t, "kubelet\\kubelet.log", wide(binary.LittleEndian, true, ill())), `:kubelet\kubelet.log:2:`},
+		"eks_i-0_logs.zip":      {zipped(t, "kubelet\\kubelet.log", testkit.UTF16(binary.LittleEndian, "\ufeff"+ill())), `:kubelet\kubelet.log:2:`},
 		"steering.tar":          {tarred(t, "a\x1b[2Jb", ill()), `:a\x1b[2Jb:2:`},
 		"json.log":              {`{"MESSAGE":"one","PRIORITY":"6"}` + "\n" + `{"PRIORITY":"6","MESSAGE":` + quoted(lines["swap"][0]) + "}\n", ":2:"},
 		"json-seq.log":          {"\x1e{\"MESSAGE\":" + quoted(lines["swap"][0]) + "}\n", ":1:"},
@@ -301,7 +260,7 @@ func TestAnInterruptStopsASearch(t *testing.T) {
 func FuzzInput(f *testing.F) {
 	for _, text := range []string{
 		"", ill(), gzipped(f, ill()), zstandardized(f, ill()), xzipped(f, ill()), bzipped, tarred(f, "./a/b", ill()), zipped(f, "a", ill()),
-		gzipped(f, tarred(f, "a", gzipped(f, ill()))), wide(binary.LittleEndian, true, ill()), wide(binary.BigEndian, false, ill()), "\xef\xbb\xbf" + ill(),
+		gzipped(f, tarred(f, "a", gzipped(f, ill()))), testkit.UTF16(binary.LittleEndian, "\ufeff"+ill()), testkit.UTF16(binary.BigEndian, ill()), "\xef\xbb\xbf" + ill(),
 		`{"MESSAGE":[27,91,49,109]}`, "\t\"MESSAGE\" : \"a\",\n", noise(), "LPKSHHRH",
 	} {
 		f.Add([]byte(text))

@@ -5,7 +5,7 @@ package packages
 import (
 	"crypto/md5"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,15 +121,9 @@ func FuzzInstalled(f *testing.F) {
 	})
 }
 
-func md5Of(text string) string {
-	sum := md5.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+func md5Of(text string) string { return fmt.Sprintf("%x", md5.Sum([]byte(text))) }
 
-func sha256Of(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+func sha256Of(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
 // Checksums come from dpkg's lists and status, and from pacman's manifests.
 // Diverted files are at their new place, and merged folders are resolved.
