@@ -24,7 +24,7 @@ const noNode = "not-a-node,can-join,changed-files,assets,units"
 func signing(t *testing.T) (private, public, statement string) {
 	t.Helper()
 	folder := t.TempDir()
-	shell(t, folder, `openssl genpkey -quiet -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub`)
+	testkit.In(t, folder, "sh", "-ec", `openssl genpkey -quiet -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub`)
 	return folder + "/key.pem", folder + "/key.pub", folder + "/node.intoto.jsonl"
 }
 
@@ -78,7 +78,7 @@ func TestAnAMIIsAttestedAndVerified(t *testing.T) {
 	assert.Regexp(t, `(?m)^ok       statement  signed by the key \w+$`, out)
 
 	t.Run("by openssl", func(t *testing.T) {
-		shell(t, filepath.Dir(statement), `head -n 1 node.intoto.jsonl > line; jq -r .payload line | base64 -d > body; jq -r .signatures[0].sig line | base64 -d > sig
+		testkit.In(t, filepath.Dir(statement), "sh", "-ec", `head -n 1 node.intoto.jsonl > line; jq -r .payload line | base64 -d > body; jq -r .signatures[0].sig line | base64 -d > sig
 { printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "$(wc -c < body)"; cat body; } > signed
 openssl pkeyutl -verify -pubin -inkey key.pub -rawin -in signed -sigfile sig
 test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest, "sha256:")+`'`)

@@ -47,13 +47,6 @@ func rootDisk(t *testing.T, files map[string]string) string {
 	return testkit.DiskOf(t, files, 64, "-O", "^has_journal")
 }
 
-func shell(t *testing.T, folder, script string) {
-	t.Helper()
-	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir = folder
-	testkit.Output(t, cmd)
-}
-
 func eksnodeProcess(args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {
 	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd = exec.Command("/proc/self/exe")
@@ -148,7 +141,7 @@ func TestAMIImportRefusesWorkAfterTheScrub(t *testing.T) {
 func TestAMIImportRefusesBadDisks(t *testing.T) {
 	w, double := importWorld(t)
 	folder := t.TempDir()
-	shell(t, folder, "head -c 2M /dev/urandom > noise.raw")
+	testkit.In(t, folder, "sh", "-ec", "head -c 2M /dev/urandom > noise.raw")
 	for name, want := range map[string]string{
 		"missing.raw": "no such file or directory", "": "a folder is no disk image; give the path of the file in it",
 		"noise.raw": "the disk has no partition table and no Linux file system",
@@ -168,7 +161,7 @@ func TestAMIImportNeedsRoot(t *testing.T) {
 	_, double := importWorld(t)
 	disk := nodeDisk(t, nil)
 	open := t.TempDir()
-	shell(t, open, fmt.Sprintf(`chmod 755 . ..; cp "%s" disk.raw; cp /proc/%d/exe eksnode; chmod 644 disk.raw`, disk, os.Getpid()))
+	testkit.In(t, open, "sh", "-ec", fmt.Sprintf(`chmod 755 . ..; cp "%s" disk.raw; cp /proc/%d/exe eksnode; chmod 644 disk.raw`, disk, os.Getpid()))
 	cmd := exec.Command(filepath.Join(open, "eksnode"), importArgs(filepath.Join(open, "disk.raw"))...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+open)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

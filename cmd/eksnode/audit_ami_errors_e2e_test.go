@@ -120,7 +120,7 @@ func TestAnEncryptedSnapshotIsAuditedWithItsKey(t *testing.T) {
 
 func TestADiskWithoutARootIsAnError(t *testing.T) {
 	disk := filepath.Join(t.TempDir(), "disk.raw")
-	shell(t, filepath.Dir(disk), "truncate -s 64M disk.raw")
+	testkit.In(t, filepath.Dir(disk), "sh", "-ec", "truncate -s 64M disk.raw")
 	cloudWith(t, disk, nil)
 	text, errOut := exits(t, 2, "audit", "--ami", cloudImage)
 	assert.Empty(t, text)

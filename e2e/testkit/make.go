@@ -59,7 +59,7 @@ printf '\353\143\220 GRUB ' | dd of="$disk" conv=notrunc status=none; rm "$disk.
 		"sh", disk, root, fmt.Sprint(mib)}, options...)...)
 }
 
-// DiskOf makes a RootDisk with files, all of which may run.
+// DiskOf makes a RootDisk with files. Each of them may run.
 func DiskOf(t testing.TB, files map[string]string, mib int, options ...string) (disk string) {
 	t.Helper()
 	disk = filepath.Join(t.TempDir(), "disk.raw")

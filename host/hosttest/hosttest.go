@@ -18,7 +18,7 @@ import (
 
 // Root returns an image root with these files, by their absolute paths on the
 // machine. A path with a slash at its end is a folder, and a content that begins with
-// "-> " is a symbolic link. The root vanishes with the test.
+// "-> " is a symbolic link, also with a line end. The root vanishes with the test.
 func Root(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -71,7 +71,7 @@ func put(name string, folder bool, content string) error {
 		return err
 	}
 	if to, ok := strings.CutPrefix(content, "-> "); ok {
-		return os.Symlink(to, name)
+		return os.Symlink(strings.TrimSuffix(to, "\n"), name)
 	}
 	return os.WriteFile(name, []byte(content), 0o644)
 }

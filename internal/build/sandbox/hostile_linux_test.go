@@ -68,17 +68,13 @@ func TestAHostilePackageReachesNothing(t *testing.T) {
 // pack makes the package in the root. Its script is this test.
 func pack(t *testing.T, root string, to target) {
 	t.Helper()
-	tree := t.TempDir()
 	self := testkit.Content(t, "/proc/self/exe")
 	text, err := json.Marshal(to)
 	require.NoError(t, err)
-	for name, content := range map[string]string{
+	tree := testkit.Programs(t, t.TempDir(), map[string]string{
 		"attack": self, "attack.json": string(text), "DEBIAN/postinst": "#!/bin/sh\nexec /attack\n",
 		"DEBIAN/control": "Package: hostile\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: leaves\n",
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(tree, name), []byte(content), 0o755))
-	}
+	})
 	cmd := exec.Command("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", tree,
 		filepath.Join(root, "hostile.deb"))
 	testkit.Output(t, cmd)
