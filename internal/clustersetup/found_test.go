@@ -71,6 +71,11 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 			n.Found.Role = &awsapi.Role{Name: "node", Policies: []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", IPv6Policy}}
 			n.Found.IPv6Policy = new(`{"Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeI*","ec2:DescribeTags","EC2:describenetworkinterfaces"],"Resource":"*"},{"Effect":"Allow","Action":"ec2:CreateTags","Resource":"x"}]}`)
 		}},
+		"an IPv6 policy without tags": {"policies", func(n *Node) {
+			n.Found.Cluster.IPFamily, n.CNIOnNode = "ipv6", true
+			n.Found.Role = &awsapi.Role{Name: "node", Policies: []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", IPv6Policy}}
+			n.Found.IPv6Policy = new(`{"Statement":{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeI*","ec2:DescribeN*","ec2:DescribeS*"],"Resource":"*"}}`)
+		}},
 		"IRSA for the VPC CNI":                            {"cni-role", func(n *Node) { n.Found.CNI.IRSA = "arn:aws:iam::123456789012:role/irsa" }},
 		"pod identity for the VPC CNI, without the agent": {"cni-role", func(n *Node) { n.Found.CNI.PodIdentity = "arn:aws:iam::123456789012:role/mine" }},
 		"pod identity for the VPC CNI": {"cni-role", func(n *Node) {
@@ -121,8 +126,6 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 				text = strings.TrimPrefix(err.Error(), "writing ") + "\n"
 			}
 			assert.Equal(t, built[name], text)
-			if built[name] == "" {
-			}
 		})
 	}
 }

@@ -99,8 +99,8 @@ func readDocument(text string) (d Document, err error) {
 	return d, json.Unmarshal([]byte(text), &d)
 }
 
-// Extended is a policy with a further statement. Members that eksnode does not know stay.
-func Extended(policy string, statement any) (string, error) {
+// Extended is a policy with further statements. Members that eksnode does not know stay.
+func Extended(policy string, further ...any) (string, error) {
 	whole := map[string]any{}
 	var statements struct{ Statement OneOrMore[any] }
 	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy),
@@ -114,7 +114,7 @@ func Extended(policy string, statement any) (string, error) {
 	}
 	whole["Statement"] = append(slices.DeleteFunc(statements.Statement, func(s any) bool {
 		return s == nil
-	}), statement)
+	}), further...)
 	text, err := json.Marshal(whole)
 	return string(text), err
 }

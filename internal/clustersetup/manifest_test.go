@@ -54,7 +54,7 @@ func TestPrintedCommands(t *testing.T) {
 	assert.Contains(t, policies, "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 	assert.Contains(t, policies, `"Action":["ec2:CreateTags"],"Effect":"Allow","Resource":"arn:aws-cn:ec2:*:*:network-interface/*"`)
 	assert.Contains(t, policies, "arn:aws-cn:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy")
-	for _, action := range ipv6Actions {
+	for _, action := range IPv6Actions {
 		assert.Contains(t, policies, `"`+action+`"`)
 	}
 }

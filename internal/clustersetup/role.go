@@ -160,11 +160,11 @@ const IPv6Policy = "AmazonEKS_CNI_IPv6_Policy"
 
 const podIdentity = "pods.eks.amazonaws.com"
 
-// ipv6Actions are the permissions of the VPC CNI in IPv6 clusters. The VPC CNI
+// IPv6Actions are the permissions of the VPC CNI in IPv6 clusters. The VPC CNI
 // 1.22.1 and later does not start without ec2:DescribeSubnets and
 // ec2:DescribeSecurityGroups
 // (https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md).
-var ipv6Actions = []string{
+var IPv6Actions = []string{
 	"ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeNetworkInterfaces",
 	"ec2:DescribeInstanceTypes",
 	"ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
@@ -191,34 +191,44 @@ func (n Node) cniPolicy(s *script, name string, role *awsapi.Role) error {
 
 // ipv6Policy makes the policy, or completes an existing one.
 func (n Node) ipv6Policy(s *script, partition, arn string) error {
-	interfaces := "arn:" + partition + ":ec2:*:*:network-interface/*"
-	there := n.Found.IPv6Policy
-	if there == nil || *there == "" {
-		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy,
-			"--policy-document", newDocument(allow("Resource", "*", ipv6Actions...), allow("Resource", interfaces,
-				"ec2:CreateTags")))
-		return nil
+	old := `{"Version":"2012-10-17"}`
+	there := n.Found.IPv6Policy != nil && *n.Found.IPv6Policy != ""
+	if there {
+		old = *n.Found.IPv6Policy
 	}
-	d, err := readDocument(*there)
+	d, err := readDocument(old)
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
-	missing, denied := d.Missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool {
-		return true
-	})
-	switch {
-	case denied:
-		return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy "+
-			"--policy-arn %s`", IPv6Policy, arn)
-	case len(missing) == 0:
+	var lacks []string
+	var statements []any
+	for _, ours := range []struct {
+		resource string
+		actions  []string
+	}{{"*", IPv6Actions}, {"arn:" + partition + ":ec2:*:*:network-interface/*", []string{"ec2:CreateTags"}}} {
+		missing, denied := d.Missing(ours.actions, func(Statement) bool { return true })
+		if denied {
+			return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy "+
+				"--policy-arn %s`", IPv6Policy, arn)
+		}
+		if len(missing) > 0 {
+			lacks = append(lacks, missing...)
+			statements = append(statements, allow("Resource", ours.resource, missing...))
+		}
+	}
+	if len(lacks) == 0 {
 		return nil
 	}
-	text, err := Extended(*there, allow("Resource", "*", missing...))
+	text, err := Extended(old, statements...)
 	if err != nil {
 		return fmt.Errorf("writing the policy %s: %w", IPv6Policy, err)
 	}
-	s.comment("The policy %s exists without %s. It keeps its statements and gets one for them.", IPv6Policy,
-		strings.Join(missing, ", "))
+	if !there {
+		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy, "--policy-document", text)
+		return nil
+	}
+	s.comment("The policy %s exists without %s. It keeps its statements and gets more for them.", IPv6Policy,
+		strings.Join(lacks, ", "))
 	s.run("aws", "iam", "create-policy-version", "--policy-arn", arn, "--set-as-default", "--policy-document", text)
 	return nil
 }
