@@ -1,9 +1,11 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -177,7 +179,7 @@ func (f *facts) podTrust(c cni) *result {
 
 func (f *facts) webTrust(c cni) *result {
 	see := "aws iam get-role --role-name " + c.role.Name + " --query Role.AssumeRolePolicyDocument"
-	switch fault := f.webFault(c.role); {
+	switch fault, judged := f.webFault(c.role); {
 	case f.issuer() == "":
 		return maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity",
 			"EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
@@ -191,6 +193,8 @@ func (f *facts) webTrust(c cni) *result {
 		return bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+
 			" --client-id "+audience,
 			"the OpenID Connect provider %s lacks the audience %s", f.provider(), audience)
+	case !judged:
+		return maybe(see, "the VPC CNI's role %s %s", c.role.Name, fault)
 	case fault != "":
 		return bad(see, "the VPC CNI's role %s %s", c.role.Name, fault)
 	}
@@ -198,48 +202,56 @@ func (f *facts) webTrust(c cni) *result {
 }
 
 // webFault says why the service account of the VPC CNI cannot assume a role with
-// the cluster's tokens. It is empty when the service account can.
-func (f *facts) webFault(role *awsapi.Role) string {
+// the cluster's tokens. It is empty when the service account can. A fault that is
+// not judged is a condition that may accept the tokens.
+func (f *facts) webFault(role *awsapi.Role) (fault string, judged bool) {
 	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
-		return fmt.Sprintf("has no readable trust policy: %v", err)
+		return fmt.Sprintf("has no readable trust policy: %v", err), true
 	}
-	fault := "does not trust " + f.provider() + " for sts:AssumeRoleWithWebIdentity"
+	fault, judged = "does not trust "+f.provider()+" for sts:AssumeRoleWithWebIdentity", true
 	for _, s := range p.Statement {
 		who := s.Principal.Federated
 		if s.Effect != "Allow" || !slices.Contains(who, f.provider()) && !slices.Contains(who, "*") ||
 			!s.About("sts:AssumeRoleWithWebIdentity") {
 			continue
 		}
-		fault = ""
-		for key, value := range map[string]string{f.issuer() + ":sub": cniAccount, f.issuer() + ":aud": audience} {
-			if wanted, fits := condition(s, key, value); !fits {
-				fault = fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(wanted, " or "),
-					value)
-			}
-		}
-		if fault == "" {
-			return ""
+		sub, subJudged := refusal(s, f.issuer()+":sub", cniAccount)
+		aud, audJudged := refusal(s, f.issuer()+":aud", audience)
+		switch {
+		case sub == "" && aud == "":
+			return "", true
+		case sub != "" && subJudged:
+			fault = sub
+		case aud != "" && audJudged:
+			fault = aud
+		default:
+			return cmp.Or(sub, aud), false
 		}
 	}
-	return fault
+	return fault, judged
 }
 
-// condition says whether the conditions of a statement accept a value of a key. A
-// statement without a condition for the key does.
-func condition(s clustersetup.Statement, key, value string) (wanted []string, fits bool) {
-	fits = true
-	for operator, keys := range s.Condition {
-		for name, values := range keys {
-			if !strings.EqualFold(name, key) {
-				continue
-			}
+// refusal says which condition of a statement does not accept a value of a key, or
+// is empty. Operators other than those of EKS's documentation are not judged.
+func refusal(s clustersetup.Statement, key, value string) (fault string, judged bool) {
+	judged = true
+	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
+		kind := strings.TrimSuffix(operator[strings.Index(operator, ":")+1:], "IfExists")
+		for name, values := range s.Condition[operator] {
 			texts := show.Each(values, func(v any) string { return fmt.Sprint(v) })
-			like := strings.Contains(operator, "Like") && clustersetup.AnyLike(texts, value, false)
-			if !like && !slices.Contains(texts, value) {
-				wanted, fits = texts, false
+			switch {
+			case !strings.EqualFold(name, key),
+				kind == "StringEquals" && slices.Contains(texts, value),
+				kind == "StringLike" && clustersetup.AnyLike(texts, value, false):
+			case kind == "StringEquals" || kind == "StringLike":
+				return fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(texts, " or "),
+					value), true
+			default:
+				fault, judged = fmt.Sprintf("has the condition %s for %s, which preflight cannot judge", operator, key),
+					false
 			}
 		}
 	}
-	return wanted, fits
+	return fault, judged
 }

@@ -26,6 +26,15 @@ func TestAnEndedInstanceIsOneFinding(t *testing.T) {
 	assert.Zero(t, r.Count(Unknown), "%+v", r.Findings)
 }
 
+// A launch template without an image is one finding.
+func TestNoImageIsOneFinding(t *testing.T) {
+	f := templated()
+	f.image = fact[awsapi.Image]{absent: true}
+	assert.Equal(t, []string{"kubelet-version", "image-owner", "image-ena", "image-architecture"},
+		found(t, f, "image-state").Unchecked)
+	assert.Len(t, faults(f.check()), 1)
+}
+
 const (
 	ownKey     = "arn:aws:kms:eu-west-1:123456789012:key/1"
 	foreignKey = "arn:aws:kms:eu-west-1:666666666666:key/1"

@@ -45,7 +45,8 @@ func (f *facts) noImage() *result {
 	if by := f.publisher(); by != "" {
 		return good("%s", by)
 	}
-	return bad(f.newVersion(map[string]any{"ImageId": "AMI"}), "%s names no image", f.launch.value.From)
+	return bad(f.newVersion(map[string]any{"ImageId": "AMI"}), "%s names no image", f.launch.value.From).
+		because("no image")
 }
 
 // newVersion is the command that makes a version of the launch template with

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -90,11 +91,21 @@ func (f *facts) ssmNeeds() []need {
 // cniNeeds are what the VPC CNI does in a cluster of this IP family
 // (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
 func (f *facts) cniNeeds() []need {
-	list := needs(Warn, "*", "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeNetworkInterfaces")
 	networkInterface := f.arn("ec2", "", "network-interface/eni-0123456789abcdef0")
 	if f.cluster.value.IPFamily == "ipv6" {
-		return append(list, needs(Warn, networkInterface, "ec2:AssignIpv6Addresses")...)
+		addon := f.addon("vpc-cni")
+		list := slices.DeleteFunc(needs(Warn, "*", clustersetup.IPv6Actions...), func(n need) bool {
+			return addon != nil && isOlder(addon.Version, "v1.22.1") &&
+				(n.Action == "ec2:DescribeSubnets" || n.Action == "ec2:DescribeSecurityGroups")
+		})
+		for i := range list {
+			if list[i].Action == "ec2:AssignIpv6Addresses" {
+				list[i].Resource = networkInterface
+			}
+		}
+		return list
 	}
+	list := needs(Warn, "*", "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeNetworkInterfaces")
 	return append(list, needs(Warn, networkInterface, "ec2:AssignPrivateIpAddresses", "ec2:AttachNetworkInterface",
 		"ec2:CreateNetworkInterface",
 		"ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute", "ec2:UnassignPrivateIpAddresses")...)

@@ -80,15 +80,17 @@ func checkKubelet(f *facts) *result {
 		kubelet, from = f.publishedKubelet()
 	}
 	if kubelet == "" {
-		if f.image.err != nil {
-			return f.unseen(f.image.err)
+		i, not := f.seenImage()
+		if not != nil {
+			not.verdict = Unknown // the check of the image's state fails
+			return not
 		}
-		kubelet, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
-	}
-	if kubelet == "" {
-		return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
-			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID,
-				KubernetesTag)}
+		kubelet, from = i.Tags[KubernetesTag], "by the image's tag"
+		if kubelet == "" {
+			return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
+				remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", i.ID,
+					KubernetesTag)}
+		}
 	}
 	fits, err := skew(kubelet, f.cluster.value.Version)
 	if err != nil {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -167,6 +168,17 @@ func TestIPv6NeedsItsOwnPermissions(t *testing.T) {
 	assert.Equal(t, "eksnode manifests --cluster my-cluster --role "+nodeRole+" --only cni-role | sh", said.Remedy)
 	f.cluster.value.IPFamily = "ipv4"
 	assert.Equal(t, OK, found(t, f, "policy-cni").Verdict)
+	for action, since := range map[string]string{
+		"ec2:DescribeTags": "v1.20.4", "ec2:DescribeSubnets": "v1.22.1", "ec2:DescribeSecurityGroups": "v1.22.1",
+	} {
+		f := sample()
+		f.cluster.value.IPFamily, f.addon("vpc-cni").Version = "ipv6", since
+		f.simulated = lacking(f, action)
+		assert.Contains(t, found(t, f, "policy-cni").Evidence, "node lacks "+action)
+	}
+	f = sample()
+	f.cluster.value.IPFamily = "ipv6"
+	assert.NotContains(t, fmt.Sprint(f.cniNeeds()), "ec2:DescribeSubnets", "only newer releases need it")
 }
 
 func TestTrustOfTheCNIsRole(t *testing.T) {
@@ -175,17 +187,32 @@ func TestTrustOfTheCNIsRole(t *testing.T) {
 		return `{"Statement":{"Effect":"Allow","Principal":{"Federated":"` + provider + `"},"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringLike":{"` + issuer + `:sub":"` + sub + `"},"StringEquals":{"` + issuer + `:aud":["` + aud + `"]}}}}`
 	}
 	provider := "arn:aws:iam::123456789012:oidc-provider/" + issuer
+	further := func(condition string) string {
+		return strings.Replace(statement(provider, cniAccount, audience), `"Condition":{`, `"Condition":{`+condition+`,`, 1)
+	}
+	const sub = issuer + ":sub"
 	for trust, want := range map[string]string{
 		statement(provider, cniAccount, audience):                                   "",
 		statement(provider, "system:serviceaccount:*:aws-*", audience):              "",
 		statement(provider, "system:serviceaccount:default:aws-node", audience):     "demands " + issuer + ":sub to be system:serviceaccount:default:aws-node, but the VPC CNI has " + cniAccount,
 		statement(provider, cniAccount, "other"):                                    "demands " + issuer + ":aud to be other, but the VPC CNI has sts.amazonaws.com",
 		statement(strings.Replace(provider, "ABC", "ABD", 1), cniAccount, audience): "does not trust " + provider + " for sts:AssumeRoleWithWebIdentity",
-		ec2Trust: "does not trust " + provider + " for sts:AssumeRoleWithWebIdentity",
+		ec2Trust:                          "does not trust " + provider + " for sts:AssumeRoleWithWebIdentity",
+		statement(provider, "x", "other"): "demands " + sub + " to be x, but the VPC CNI has " + cniAccount,
+		further(`"ForAnyValue:StringEqualsIfExists":{"` + sub + `":"` + cniAccount + `"}`): "",
+		further(`"ForAllValues:StringLike":{"` + sub + `":"system:*"}`):                    "",
+		further(`"StringEqualsIfExists":{"` + sub + `":"system:serviceaccount:*"}`):        "demands " + sub + " to be system:serviceaccount:*, but the VPC CNI has " + cniAccount,
+		further(`"StringNotEquals":{"` + sub + `":"system:serviceaccount:default:x"}`):     "has the condition StringNotEquals for " + sub + ", which preflight cannot judge",
+		further(`"StringNotLike":{"` + sub + `":"system:serviceaccount:kube-system:*"}`):   "has the condition StringNotLike for " + sub + ", which preflight cannot judge",
+		further(`"Null":{"` + sub + `":"false"}`):                                          "has the condition Null for " + sub + ", which preflight cannot judge",
 	} {
 		f := sample()
 		f.cluster.value.Issuer = "https://" + issuer
-		assert.Equal(t, want, f.webFault(&awsapi.Role{Name: "cni", Trust: trust}), trust)
+		for range 20 { // maps have another order each time
+			fault, judged := f.webFault(&awsapi.Role{Name: "cni", Trust: trust})
+			assert.Equal(t, want, fault, trust)
+			assert.NotEqual(t, judged, strings.Contains(want, "cannot judge"), trust)
+		}
 	}
 	for trust, want := range map[string]bool{
 		`{"Statement":{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}}`: true,
