@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -196,4 +197,19 @@ func TestImportsKeepTheirPromises(t *testing.T) {
 	for _, s := range imports(t) {
 		t.Run(s.Name, func(t *testing.T) { s.Sample(t, 7) })
 	}
+}
+
+// Files without use go, but never the only record of an AMI that is deregistered.
+func TestOnlyTheRecordOfAReplacedAMIStays(t *testing.T) {
+	plain, folder := imports(t)[0], t.TempDir()
+	long := time.Now().AddDate(0, -4, 0)
+	for _, suffix := range []string{".journal", ".sums", ".replaced.json"} {
+		name := filepath.Join(folder, "old"+suffix)
+		require.NoError(t, os.WriteFile(name, []byte("{}"), 0o600))
+		require.NoError(t, os.Chtimes(name, long, long))
+	}
+	require.NoError(t, plain.Run(t.Context(), aws.Light(t, t.TempDir()).Client(nil), folder))
+	left, err := filepath.Glob(filepath.Join(folder, "old*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(folder, "old.replaced.json")}, left)
 }

@@ -87,9 +87,9 @@ func (r *run) sumsFile(id string) string { return filepath.Join(r.Folder, id+sum
 // unusedMost is how long a file stays in the folder without use.
 const unusedMost = 90 * 24 * time.Hour
 
-// tidy removes the files of old imports. A failure harms nothing.
+// tidy removes the files of old imports, but no records of replaced AMIs. A failure harms nothing.
 func tidy(folder string, now time.Time) {
-	for _, suffix := range []string{journalSuffix, sumsSuffix, replacedSuffix} {
+	for _, suffix := range []string{journalSuffix, sumsSuffix} {
 		names, _ := filepath.Glob(filepath.Join(folder, "*"+suffix))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() &&
