@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
@@ -58,6 +59,9 @@ func (w *World) takeOver() {
 		if i < 0 {
 			one := &Snapshot{Region: w.ebs.Region, ID: id, Owner: s.Owner, Size: int(s.Size), Encrypted: s.Encrypted,
 				KMSKey: s.Key, Volume: s.Volume}
+			if !s.Started.IsZero() {
+				one.Started = s.Started.UTC().Format(time.RFC3339)
+			}
 			for _, t := range s.Tags {
 				one.Tags = append(one.Tags, Tag(t))
 			}

@@ -86,7 +86,7 @@ func (w *World) createSnapshot(region string, in struct {
 	defer f.Close()
 	out.ID = w.next("snap")
 	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent,
-		Volume: in.VolumeId}
+		Volume: in.VolumeId, Started: w.ebs.Now()}
 	for _, one := range in.TagSpecification {
 		for _, tag := range one.Tag {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))

@@ -227,15 +227,13 @@ const byParameter = "resolve:ssm:"
 // Image describes an image by its ID, or by its parameter in the form of launch
 // templates.
 func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
-	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
-		var err error
-		if id, err = a.Parameter(ctx, name); err != nil {
-			return Image{}, err
-		}
+	id, err := a.resolved(ctx, id)
+	if err != nil {
+		return Image{}, err
 	}
 	doing := "describing the image " + id
 	var found []Image
-	err := a.settled(ctx, func() (err error) {
+	err = a.settled(ctx, func() (err error) {
 		found, err = a.described(ctx, doing, &ec2.DescribeImagesInput{
 			ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
 		})
@@ -249,6 +247,14 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 		return Image{}, err
 	}
 	return found[0], nil
+}
+
+// resolved is an image ID, or the one in a parameter.
+func (a *AWS) resolved(ctx context.Context, id string) (string, error) {
+	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
+		return a.Parameter(ctx, name)
+	}
+	return id, nil
 }
 
 func (a *AWS) attribute(ctx context.Context, doing, id string, name types.ImageAttributeName) (
@@ -270,14 +276,15 @@ func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
 	return found[0], nil
 }
 
-// Find describes an image that is in one of the regions.
+// Find describes an image that is in one of the regions: the first that has the image,
+// or the parameter.
 func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
 	if len(regions) == 1 {
 		return regions[0].Image(ctx, id)
 	}
 	found, err := Each(ctx, regions, func(ctx context.Context, a *AWS) (Image, error) { return a.Present(ctx, id) })
-	for _, i := range found {
-		if i.ID != "" {
+	for _, a := range regions {
+		if i := found[a.Region]; i.ID != "" {
 			return i, nil
 		}
 	}
@@ -285,11 +292,15 @@ func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
 		"could be read", id, len(found)), err)
 }
 
-// Present describes an image. A missing image has no ID.
+// Present describes an image like Image. A missing image or parameter has no ID.
 func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
-	found, err := a.described(ctx, "describing the image "+id, &ec2.DescribeImagesInput{
-		ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true),
-	})
+	var found []Image
+	id, err := a.resolved(ctx, id)
+	if err == nil {
+		found, err = a.described(ctx, "describing the image "+id, &ec2.DescribeImagesInput{
+			ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true),
+		})
+	}
 	switch {
 	case err != nil && !IsNotFound(err):
 		return Image{}, err

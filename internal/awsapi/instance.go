@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -275,8 +276,13 @@ func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 	return all, nil
 }
 
+// leftMost is how old a snapshot of an interrupted audit may be. An older one would show
+// a disk of the past.
+const leftMost = time.Hour
+
 // TakeSnapshot makes a snapshot of a node's root volume, or returns one that an
-// interrupted audit has left. The caller removes it, also after an error with an ID.
+// interrupted audit has left within an hour. Older ones are removed. The caller removes
+// the snapshot, also after an error with an ID.
 func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	doing := "making a snapshot of the root volume of " + n.ID
 	left, err := a.nodeSnapshots(ctx, doing, n, "tag:"+FleetTag, n.ID)
@@ -286,13 +292,13 @@ func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	var taken Snapshot
 	for _, s := range left { // EC2 lists deleted ones for a while
 		found, err := a.Snapshot(ctx, s.ID)
-		if err == nil && taken.ID != "" {
-			err = a.RemoveSnapshot(ctx, taken.ID)
-		}
 		switch {
+		case err == nil && (taken.ID != "" || time.Since(found.Started) > leftMost):
+			err = a.RemoveSnapshot(ctx, found.ID)
 		case err == nil:
 			taken = found
-		case !IsNotFound(err):
+		}
+		if err != nil && !IsNotFound(err) {
 			return taken, err
 		}
 	}
