@@ -187,3 +187,10 @@ func FuzzAllBuilds(f *testing.F) {
 		assert.Equal(t, len(images), count, "each image is in one build")
 	})
 }
+
+// An account may have a quota of zero.
+func TestAFullQuotaSaysHowToRequestMore(t *testing.T) {
+	for limit, desired := range map[int]string{0: "1", 5: "10"} {
+		assert.ErrorContains(t, Quota{Limit: limit}.Full("eu-west-1"), " --desired-value "+desired+"`")
+	}
+}

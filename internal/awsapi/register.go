@@ -221,7 +221,7 @@ func (q Quota) Full(region string) error {
 	return fmt.Errorf("the quota of %s in %s is %d, and %d are used; %s, or request more with "+
 		"`aws service-quotas request-service-quota-increase --region %s --service-code %s --quota-code %s "+
 		"--desired-value %d`",
-		q.Name, region, q.Limit, q.Used, q.Free, region, q.Service, q.Code, 2*q.Limit)
+		q.Name, region, q.Limit, q.Used, q.Free, region, q.Service, q.Code, max(1, 2*q.Limit))
 }
 
 // Usage counts images, also disabled ones, and snapshots.

@@ -155,8 +155,11 @@ func Serve(inside *os.File) error {
 
 func received(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
-	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("a command without its files: %w", err)
+	if err == nil && len(messages) != 1 {
+		err = fmt.Errorf("%d messages came with the command, not 1", len(messages))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the files of a command: %w", err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {

@@ -126,6 +126,11 @@ func TestARootWithoutProcIsRefused(t *testing.T) {
 		"system, or make the folder\n", run(t.Context(), t, root, ""))
 }
 
+func TestACommandWithoutFilesIsRefused(t *testing.T) {
+	_, err := received(nil)
+	assert.EqualError(t, err, "reading the files of a command: 0 messages came with the command, not 1")
+}
+
 func TestASandboxEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	root := makeRoot(t)
