@@ -162,10 +162,10 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	o.Attempts = cmp.Or(o.Attempts, configuredAttempts(ctx, c), 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
-		return c, surface.Errorf("%s is missing; also AWS_REGION and the profile set no region", surface.Name("region"))
+		return c, surface.Errorf("{region} is missing; also AWS_REGION and the profile set no region")
 	}
 	if err := awsnames.Region.Check(c.Region); err != nil {
-		return c, surface.Errorf("%s: %w", surface.Name("region"), err)
+		return c, surface.Errorf("{region}: %w", err)
 	}
 	if o.AssumeRole != "" {
 		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole,

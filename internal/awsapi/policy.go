@@ -181,7 +181,7 @@ func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*A
 	o.Region = ""
 	for _, name := range names {
 		if err := awsnames.Region.Check(name); err != nil {
-			return nil, surface.Errorf("%s: %w", surface.Name("region"), err)
+			return nil, surface.Errorf("{region}: %w", err)
 		}
 		o.defaultRegion = cmp.Or(o.defaultRegion, name)
 	}

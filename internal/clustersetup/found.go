@@ -8,6 +8,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
@@ -128,18 +129,13 @@ const usualSize = 20
 
 // Validate returns all faults of the choices, joined.
 func (v Volumes) Validate() error {
-	var errs []error
-	if v.Size < 0 || v.Size > 16384 {
-		errs = append(errs, fmt.Errorf("volume-size: %d is not a size from 1 to 16384 GiB", v.Size))
-	}
-	if v.Rate != 0 && (v.Rate < 100 || v.Rate > 300) {
-		errs = append(errs, fmt.Errorf("volume-initialization-rate: %d is not a rate from 100 to 300 MiB/s", v.Rate))
-	}
-	if v.Rate != 0 && v.Key != "" {
-		errs = append(errs, errors.New("kms-key: EC2 accepts no key together with a volume initialization rate, "+
-			"because the rate needs the snapshot's ID; copy the AMI with the key"))
-	}
-	return errors.Join(errs...)
+	var f surface.Faults
+	f.When(v.Size < 0 || v.Size > 16384, "volume-size: %d is not a size from 1 to 16384 GiB", v.Size)
+	f.When(v.Rate != 0 && (v.Rate < 100 || v.Rate > 300),
+		"volume-initialization-rate: %d is not a rate from 100 to 300 MiB/s", v.Rate)
+	f.When(v.Rate != 0 && v.Key != "", "kms-key: EC2 accepts no key together with a volume initialization rate, "+
+		"because the rate needs the snapshot's ID; copy the AMI with the key")
+	return f.Err()
 }
 
 // disk is one block device of a node. Its zero values are left out.

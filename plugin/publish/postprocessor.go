@@ -14,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
@@ -28,29 +29,24 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	if err := p.DecodeRendered("eksnode-publish", raws...); err != nil {
 		return err
 	}
-	var errs []error
-	switch name := p.Config.Parameter; {
-	case name == "":
-		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
-	case !validate.IsUnknown(name):
-		if err := awsnames.Parameter(name); err != nil {
-			errs = append(errs, fmt.Errorf("parameter: %w", err))
-		}
+	var f surface.Faults
+	name := p.Config.Parameter
+	f.When(name == "", "parameter: the SSM parameter's name is missing")
+	if name != "" && !validate.IsUnknown(name) {
+		f.Check("parameter", awsnames.Parameter(name))
 	}
-	if p.Config.Region != "" {
-		errs = append(errs, errors.New("region: the image's regions are taken; leave it out"))
-	}
+	f.When(p.Config.Region != "", "region: the image's regions are taken; leave it out")
 	known := validate.KnownFields(p.Config.Signing)
 	if validate.IsUnknown(p.Config.Statement) || validate.IsUnknown(p.Config.StatementKey) {
 		known = amiimport.Signing{}
 	}
-	errs = append(errs, known.Validate(), p.Config.Config.Prepare())
-	if p.Config.Statement == "" && (len(p.Config.SkipRules) > 0 || p.Config.CacheFolder != "") {
-		errs = append(errs, errors.New("skip_rules and cache_folder have no effect without statement"))
-	}
-	errs = append(errs, validate.Home("statement", &p.Config.Statement),
-		validate.Home("cache_folder", &p.Config.CacheFolder))
-	return validate.All(errs...)
+	f.Add(known.Validate())
+	f.Add(p.Config.Config.Prepare())
+	f.When(p.Config.Statement == "" && (len(p.Config.SkipRules) > 0 || p.Config.CacheFolder != ""),
+		"skip_rules and cache_folder have no effect without statement")
+	f.Add(validate.Home("statement", &p.Config.Statement))
+	f.Add(validate.Home("cache_folder", &p.Config.CacheFolder))
+	return validate.All(f.Err())
 }
 
 // PostProcess publishes the artifact's images, after their statement. It tries every

@@ -35,7 +35,7 @@ func (r *run) checkRegions(ctx context.Context) error {
 		return nil
 	}
 	if err := r.aws.CheckRegions(ctx, r.Spec.Regions); err != nil {
-		return surface.Errorf("%s: %w", surface.Name("ami_regions"), err)
+		return surface.Errorf("{ami_regions}: %w", err)
 	}
 	return nil
 }
@@ -62,15 +62,13 @@ func (r *run) checkName(ctx context.Context) error {
 		switch {
 		case awsapi.IsGone(err): // and EC2 still lists it
 		case !r.Spec.ForceDeregister:
-			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the "+
-				"AMI with %s",
-				surface.Name("ami_name"), r.Spec.Name, i.ID, a.Region, surface.Name("force_deregister").On())
+			return surface.Errorf("{ami_name}: the name %q belongs to your AMI %s in %s; choose another name, or "+
+				"replace the AMI with %s", r.Spec.Name, i.ID, a.Region, surface.Name("force_deregister").On())
 		case err != nil:
 			return err
 		case strings.HasPrefix(i.Protection, "enabled"):
-			return surface.Errorf("%s: %s in %s is protected from deregistration; remove the protection with "+
-				"`aws ec2 disable-image-deregistration-protection`",
-				surface.Name("force_deregister"), i.ID, a.Region)
+			return surface.Errorf("{force_deregister}: %s in %s is protected from deregistration; remove the "+
+				"protection with `aws ec2 disable-image-deregistration-protection`", i.ID, a.Region)
 		default:
 			r.named[a.Region] = i
 		}
@@ -258,8 +256,7 @@ func (r *run) checkShared(ctx context.Context, a *awsapi.AWS, field surface.Name
 	case !encrypted:
 		return nil
 	case len(r.Spec.Groups) > 0:
-		return surface.Errorf("%s: %s, and the one in %s would be encrypted", surface.Name("ami_groups"), notPublic,
-			a.Region)
+		return surface.Errorf("{ami_groups}: %s, and the one in %s would be encrypted", notPublic, a.Region)
 	case key == "":
 		if key, err = a.VolumeKey(ctx); err != nil {
 			return err
@@ -296,8 +293,8 @@ func (r *run) checkPublic(ctx context.Context) error {
 	_, err := awsapi.Each(ctx, r.everywhere(), func(ctx context.Context, a *awsapi.AWS) (struct{}, error) {
 		remedy, blocked, err := a.PublicBlocked(ctx)
 		if blocked {
-			err = surface.Errorf("%s: block public access for AMIs is on in %s, so the AMI cannot be public; %s",
-				surface.Name("ami_groups"), a.Region, remedy)
+			err = surface.Errorf("{ami_groups}: block public access for AMIs is on in %s, so the AMI cannot be "+
+				"public; %s", a.Region, remedy)
 		}
 		return struct{}{}, err
 	})

@@ -37,34 +37,30 @@ type Signing struct {
 
 // Validate returns the faults of the fields, joined.
 func (s Signing) Validate() error {
-	var f faults
+	var f surface.Faults
 	s.check(&f)
-	return errors.Join(f.errs...)
+	return f.Err()
 }
 
-func (s Signing) check(f *faults) {
-	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together",
-		surface.Name("statement and statement_key"))
-	f.when(s.Statement == "" && s.Watermark != "", "%s has no effect without %s", surface.Name("watermark"),
-		surface.Name("statement"))
-	f.when(s.Statement == "" && len(s.Templates) > 0, "%s has no effect without %s", surface.Name("templates"),
-		surface.Name("statement"))
+func (s Signing) check(f *surface.Faults) {
+	f.When((s.Statement == "") != (s.StatementKey == ""), "{statement} and {statement_key} belong together")
+	f.When(s.Statement == "" && s.Watermark != "", "{watermark} has no effect without {statement}")
+	f.When(s.Statement == "" && len(s.Templates) > 0, "{templates} has no effect without {statement}")
 	if s.Watermark != "" {
-		f.check("watermark", awsnames.ImageName(s.Watermark))
+		f.Check("watermark", awsnames.ImageName(s.Watermark))
 	}
 }
 
 // checkStatement checks the fields of the statement and the watermark.
-func (s Spec) checkStatement(f *faults) {
+func (s Spec) checkStatement(f *surface.Faults) {
 	s.Signing.check(f)
-	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit",
-		surface.Name("statement"))
+	f.When(s.Statement != "" && s.Audit == string(scrub.AuditOff), "{statement} has no effect without an audit")
 	if s.Watermark == "" {
 		return
 	}
-	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"),
+	f.When(s.Audit == string(scrub.AuditWarns), "{watermark} needs %s",
 		surface.Name("audit").Is(string(scrub.AuditFails)))
-	f.when(len(s.Groups) > 0, "%s: EC2 attaches no watermarks to public AMIs", surface.Name("watermark"))
+	f.When(len(s.Groups) > 0, "{watermark}: EC2 attaches no watermarks to public AMIs")
 }
 
 // signer has what a statement needs, before there is an AMI.
@@ -82,15 +78,15 @@ func (s Signing) open(ctx context.Context, a *awsapi.AWS) (*signer, error) {
 	}
 	key, err := attest.OpenSigner(ctx, s.StatementKey, func(context.Context) (*awsapi.AWS, error) { return a, nil })
 	if err != nil {
-		return nil, surface.Errorf("%s: %w", surface.Name("statement_key"), err)
+		return nil, surface.Errorf("{statement_key}: %w", err)
 	}
 	templates, err := packercheck.Record(s.Templates)
 	if err != nil {
-		return nil, surface.Errorf("%s: %w", surface.Name("templates"), err)
+		return nil, surface.Errorf("{templates}: %w", err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(s.Statement), ".eksnode-")
 	if err != nil {
-		return nil, surface.Errorf("%s: the folder cannot be written: %w", surface.Name("statement"), err)
+		return nil, surface.Errorf("{statement}: the folder cannot be written: %w", err)
 	}
 	return &signer{s, key, templates}, errors.Join(f.Close(), os.Remove(f.Name()))
 }
@@ -111,8 +107,7 @@ func (s *signer) sign(ctx context.Context, a *awsapi.AWS, made []awsapi.Image, a
 		return err
 	}
 	if v, err := attest.Verify(ctx, text, s.key); err != nil || v.Result != attest.Passed {
-		return errors.Join(err, surface.Errorf("%s: the statement does not say that the audit passed",
-			surface.Name("watermark")))
+		return errors.Join(err, surface.Errorf("{watermark}: the statement does not say that the audit passed"))
 	}
 	for _, i := range made {
 		if err := a.In(i.Region).Approve(ctx, i, text, s.Watermark, "imported by eksnode"); err != nil {
@@ -135,7 +130,7 @@ type Attestation struct {
 // the images name. An audit with findings is an AuditError, and signs nothing.
 func (t Attestation) Run(ctx context.Context, a *awsapi.AWS, images []snapshot.Named) (*plan.Report, error) {
 	if err := diskaudit.Ready(); err != nil {
-		return nil, surface.Errorf("%s: %w", surface.Name("statement"), err)
+		return nil, surface.Errorf("{statement}: %w", err)
 	}
 	s, err := t.open(ctx, a)
 	if err != nil {

@@ -366,7 +366,7 @@ func (r *run) bootMode() error {
 	case set == bios && !boot.BIOS, strings.HasPrefix(set, uefi) && !boot.UEFI, set == both && !boot.BIOS:
 		return surface.Errorf("%s: the disk boots with %s, not with %s", field, r.image.Layout.Boot.Mode(), set)
 	}
-	var f faults
+	var f surface.Faults
 	r.Spec.checkBoot(&f)
-	return errors.Join(f.errs...)
+	return f.Err()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -184,48 +183,47 @@ const (
 )
 
 // checkVolume checks the fields of the root volume that need no disk.
-func (s Spec) checkVolume(f *faults) {
-	f.when(s.Partition < 0 || s.Partition > 128, "%s: %d is not the number of a partition, from 1 to 128",
-		surface.Name("root_partition"), s.Partition)
-	f.when(s.VolumeSize < 0, "%s: %d is not a size in GiB", surface.Name("volume_size"), s.VolumeSize)
-	f.when(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300),
-		"%s: %d is not from 100 to 300 MiB/s", surface.Name("volume_initialization_rate"), s.InitializationRate)
+func (s Spec) checkVolume(f *surface.Faults) {
+	f.When(s.Partition < 0 || s.Partition > 128, "{root_partition}: %d is not the number of a partition, from 1 to 128",
+		s.Partition)
+	f.When(s.VolumeSize < 0, "{volume_size}: %d is not a size in GiB", s.VolumeSize)
+	f.When(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300),
+		"{volume_initialization_rate}: %d is not from 100 to 300 MiB/s", s.InitializationRate)
 	name, v := s.volume()
 	if v.gib == 0 {
 		return // checkWords has the error
 	}
-	f.when(s.VolumeSize > v.gib, "%s: a volume of the type %s has at most %d GiB, not %d",
-		surface.Name("volume_size"), name, v.gib, s.VolumeSize)
+	f.When(s.VolumeSize > v.gib, "{volume_size}: a volume of the type %s has at most %d GiB, not %d", name, v.gib,
+		s.VolumeSize)
 	switch {
 	case s.IOPS == 0:
-		f.when(v.needs, "%s: a volume of the type %s needs IOPS, from %d to %d", surface.Name("iops"), name, v.least,
-			v.most)
+		f.When(v.needs, "{iops}: a volume of the type %s needs IOPS, from %d to %d", name, v.least, v.most)
 	case v.most == 0:
-		f.when(true, "%s: the IOPS of the type %s cannot be set", surface.Name("iops"), name)
+		f.When(true, "{iops}: the IOPS of the type %s cannot be set", name)
 	default:
-		f.when(s.IOPS < v.least || s.IOPS > v.most, "%s: %d is not from %d to %d, for the type %s",
-			surface.Name("iops"), s.IOPS, v.least, v.most, name)
+		f.When(s.IOPS < v.least || s.IOPS > v.most, "{iops}: %d is not from %d to %d, for the type %s", s.IOPS, v.least,
+			v.most, name)
 	}
 	if s.Throughput == 0 {
 		return
 	}
-	f.when(name != defaultVolume, "%s: only %s has a throughput", surface.Name("throughput"), defaultVolume)
-	f.when(s.Throughput < throughputLeast || s.Throughput > throughputMost, "%s: %d is not from %d to %d MiB/s",
-		surface.Name("throughput"), s.Throughput, throughputLeast, throughputMost)
-	f.when(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "%s: %d MiB/s need %d IOPS; set %s",
-		surface.Name("throughput"), s.Throughput, s.Throughput*iopsEach, surface.Name("iops"))
+	f.When(name != defaultVolume, "{throughput}: only %s has a throughput", defaultVolume)
+	f.When(s.Throughput < throughputLeast || s.Throughput > throughputMost,
+		"{throughput}: %d is not from %d to %d MiB/s", s.Throughput, throughputLeast, throughputMost)
+	f.When(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "{throughput}: %d MiB/s need %d IOPS; set {iops}",
+		s.Throughput, s.Throughput*iopsEach)
 }
 
 func (s Spec) checkSize(disk int64) error {
-	var f faults
-	f.when(s.VolumeSize != 0 && int64(s.VolumeSize) < disk, "%s: the disk has %d GiB, so the volume cannot have %d",
-		surface.Name("volume_size"), disk, s.VolumeSize)
+	var f surface.Faults
+	f.When(s.VolumeSize != 0 && int64(s.VolumeSize) < disk,
+		"{volume_size}: the disk has %d GiB, so the volume cannot have %d", disk, s.VolumeSize)
 	name, v := s.volume()
 	size := max(int64(s.VolumeSize), disk)
-	f.when(size > int64(v.gib), "%s: a volume of the type %s has at most %d GiB, but the disk has %d",
-		surface.Name("volume_type"), name, v.gib, disk)
+	f.When(size > int64(v.gib), "{volume_type}: a volume of the type %s has at most %d GiB, but the disk has %d", name,
+		v.gib, disk)
 	most := max(size*int64(v.each), int64(v.least)) // every gp3 volume has 3,000 IOPS
-	f.when(v.each > 0 && int64(s.IOPS) > most, "%s: a volume of the type %s with %d GiB has at most %d IOPS, not %d",
-		surface.Name("iops"), name, size, most, s.IOPS)
-	return errors.Join(f.errs...)
+	f.When(v.each > 0 && int64(s.IOPS) > most,
+		"{iops}: a volume of the type %s with %d GiB has at most %d IOPS, not %d", name, size, most, s.IOPS)
+	return f.Err()
 }

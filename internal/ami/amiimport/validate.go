@@ -2,7 +2,6 @@ package amiimport
 
 import (
 	"encoding/base64"
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -29,28 +28,18 @@ const (
 	everybody    = "all"
 )
 
-// faults collects the faults of a spec.
-type faults struct{ errs []error }
-
-func (f *faults) when(condition bool, format string, args ...any) {
-	if condition {
-		f.errs = append(f.errs, surface.Errorf(format, args...))
-	}
-}
-
-func (f *faults) check(field surface.Name, err error) { f.when(err != nil, "%s: %w", field, err) }
-
 // Validate returns the faults of the spec, joined.
 func (s Spec) Validate() error {
-	var f faults
+	var f surface.Faults
 	s.checkWords(&f)
 	s.checkVolume(&f)
 	s.checkEncryption(&f)
 	s.checkNames(&f)
-	f.check("tags", checkTags(s.Tags))
-	f.check("snapshot_tags", checkTags(joined(s.Tags, s.SnapshotTags)))
+	f.Check("tags", checkTags(s.Tags))
+	f.Check("snapshot_tags", checkTags(joined(s.Tags, s.SnapshotTags)))
 	_, err := s.deprecation()
-	return errors.Join(append(f.errs, err)...)
+	f.Add(err)
+	return f.Err()
 }
 
 // deviceName is the form of a root device's name
@@ -70,13 +59,13 @@ const (
 )
 
 // checkWords checks the fields with a closed set of values, and the texts.
-func (s Spec) checkWords(f *faults) {
-	f.when(s.Name == "", "%s is missing; name the AMI, such as my-node-1", surface.Name("ami_name"))
+func (s Spec) checkWords(f *surface.Faults) {
+	f.When(s.Name == "", "{ami_name} is missing; name the AMI, such as my-node-1")
 	if s.Name != "" {
-		f.check("ami_name", awsnames.ImageName(s.Name))
+		f.Check("ami_name", awsnames.ImageName(s.Name))
 	}
-	f.when(utf8.RuneCountInString(s.Description) > descriptionMost, "%s: the text has more than %d characters",
-		surface.Name("ami_description"), descriptionMost)
+	f.When(utf8.RuneCountInString(s.Description) > descriptionMost,
+		"{ami_description}: the text has more than %d characters", descriptionMost)
 	for _, one := range []struct {
 		field   surface.Name
 		value   string
@@ -87,40 +76,35 @@ func (s Spec) checkWords(f *faults) {
 		{"tpm_support", s.TPM, []string{tpm}}, {"imds_support", s.IMDS, IMDSSupports()},
 		{"volume_type", s.VolumeType, VolumeTypes()},
 	} {
-		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field,
+		f.When(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field,
 			one.value, strings.Join(one.allowed, ", "))
 	}
-	f.when(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice),
-		"%s: %q is not the name of a root device such as /dev/xvda or /dev/sda1", surface.Name("root_device_name"),
-		s.RootDevice)
+	f.When(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice),
+		"{root_device_name}: %q is not the name of a root device such as /dev/xvda or /dev/sda1", s.RootDevice)
 	s.checkBoot(f)
 	data, err := base64.StdEncoding.DecodeString(s.UEFIData)
-	f.when(err != nil, "%s: the text is not Base64: %w", surface.Name("uefi_data"), err)
-	f.when(len(data) > uefiDataMost, "%s: the data has %d bytes, more than %d", surface.Name("uefi_data"), len(data),
-		uefiDataMost)
-	f.when(s.ForceDeleteSnapshot && !s.ForceDeregister, "%s has no effect without %s",
-		surface.Name("force_delete_snapshot"), surface.Name("force_deregister"))
+	f.When(err != nil, "{uefi_data}: the text is not Base64: %w", err)
+	f.When(len(data) > uefiDataMost, "{uefi_data}: the data has %d bytes, more than %d", len(data), uefiDataMost)
+	f.When(s.ForceDeleteSnapshot && !s.ForceDeregister,
+		"{force_delete_snapshot} has no effect without {force_deregister}")
 	off := s.Audit == string(scrub.AuditOff)
 	s.checkStatement(f)
-	f.when(len(s.SkipRules) > 0 && off, "%s has no effect without an audit", surface.Name("skip_rules"))
-	f.when(s.Node != "" && off, "%s has no effect without an audit", surface.Name("node"))
-	f.when(s.Partition != 0 && off, "%s has no effect without an audit", surface.Name("root_partition"))
+	f.When(len(s.SkipRules) > 0 && off, "{skip_rules} has no effect without an audit")
+	f.When(s.Node != "" && off, "{node} has no effect without an audit")
+	f.When(s.Partition != 0 && off, "{root_partition} has no effect without an audit")
 	// The distribution is not known yet.
-	if err := (scrub.Spec{Skip: s.SkipRules}).Validate(scrub.ToAudit, distros.ScrubRules()); err != nil {
-		f.errs = append(f.errs, err)
-	}
+	f.Add(scrub.Spec{Skip: s.SkipRules}.Validate(scrub.ToAudit, distros.ScrubRules()))
 }
 
 // checkBoot checks what the architecture, the boot mode, the TPM and the UEFI data say about
 // each other, as far as they are known.
-func (s Spec) checkBoot(f *faults) {
-	f.when(s.TPM != "" && s.Architecture == arm, "%s: %s", surface.Name("tpm_support"), noTPM)
-	f.when(s.TPM != "" && s.BootMode != "" && s.BootMode != uefi, "%s: a TPM needs the boot mode %s, not %s",
-		surface.Name("tpm_support"), uefi, s.BootMode)
-	f.when(s.UEFIData != "" && s.BootMode == bios, "%s has no effect with the boot mode %s",
-		surface.Name("uefi_data"), bios)
-	f.when(s.Architecture == arm && s.BootMode != "" && s.BootMode != uefi,
-		"%s: instances for arm64 boot with %s, not with %s", surface.Name("boot_mode"), uefi, s.BootMode)
+func (s Spec) checkBoot(f *surface.Faults) {
+	f.When(s.TPM != "" && s.Architecture == arm, "{tpm_support}: %s", noTPM)
+	f.When(s.TPM != "" && s.BootMode != "" && s.BootMode != uefi, "{tpm_support}: a TPM needs the boot mode %s, not %s",
+		uefi, s.BootMode)
+	f.When(s.UEFIData != "" && s.BootMode == bios, "{uefi_data} has no effect with the boot mode %s", bios)
+	f.When(s.Architecture == arm && s.BootMode != "" && s.BootMode != uefi,
+		"{boot_mode}: instances for arm64 boot with %s, not with %s", uefi, s.BootMode)
 }
 
 // noTPM is why an AMI for arm64 has no TPM. RegisterImage says "Invalid
@@ -130,20 +114,19 @@ const noTPM = "EC2 has a TPM only for x86_64, not for arm64"
 
 // checkEncryption checks what the fields for encryption, parents and sharing say about
 // each other.
-func (s Spec) checkEncryption(f *faults) {
-	f.when(s.KMSKey != "" && !s.Encrypt, "%s has no effect without %s", surface.Name("kms_key_id"),
-		surface.Name("encrypt_boot"))
-	f.when(s.ParentSnapshot != "" && s.ParentAMI != "", "%s exclude each other",
-		surface.Name("parent_snapshot and parent_ami"))
-	f.when(s.parent() && s.Encrypt, "%s: a snapshot with a parent is encrypted as the parent is; leave the parent or "+
-		"the encryption out", surface.Name("encrypt_boot"))
-	f.when(slices.ContainsFunc(s.Groups, func(g string) bool { return g != everybody }), "%s: only the group %q exists",
-		surface.Name("ami_groups"), everybody)
-	f.when(len(s.Groups) > 0 && (s.Encrypt || len(s.RegionKeys) > 0), "%s: %s; leave the encryption out",
-		surface.Name("ami_groups"), notPublic)
+func (s Spec) checkEncryption(f *surface.Faults) {
+	f.When(s.KMSKey != "" && !s.Encrypt, "{kms_key_id} has no effect without {encrypt_boot}")
+	f.When(s.ParentSnapshot != "" && s.ParentAMI != "", "{parent_snapshot} and {parent_ami} exclude each other")
+	f.When(s.parent() && s.Encrypt, "{encrypt_boot}: a snapshot with a parent is encrypted as the parent is; leave "+
+		"the parent or the encryption out")
+	f.When(slices.ContainsFunc(s.Groups, func(g string) bool { return g != everybody }),
+		"{ami_groups}: only the group %q exists", everybody)
+	f.When(len(s.Groups) > 0 && (s.Encrypt || len(s.RegionKeys) > 0), "{ami_groups}: %s; leave the encryption out",
+		notPublic)
 	for _, region := range slices.Sorted(maps.Keys(s.RegionKeys)) {
-		f.when(!slices.Contains(s.Regions, region), "%s: the AMI is not copied to the region; add the region to %s",
-			surface.Name("region_kms_key_ids").Key(region), surface.Name("ami_regions"))
+		f.When(!slices.Contains(s.Regions, region),
+			"%s: the AMI is not copied to the region; add the region to {ami_regions}",
+			surface.Name("region_kms_key_ids").Key(region))
 	}
 }
 
@@ -152,7 +135,7 @@ func (s Spec) checkEncryption(f *faults) {
 const notPublic = "an AMI with an encrypted snapshot cannot be public"
 
 // checkNames checks the forms of IDs and ARNs.
-func (s Spec) checkNames(f *faults) {
+func (s Spec) checkNames(f *surface.Faults) {
 	for _, list := range []struct {
 		field  surface.Name
 		values []string
@@ -166,7 +149,7 @@ func (s Spec) checkNames(f *faults) {
 		{"ami_ou_arns", s.Units, awsnames.UnitARN.Check},
 	} {
 		for _, value := range list.values {
-			f.check(list.field, list.check(value))
+			f.Check(list.field, list.check(value))
 		}
 	}
 }
@@ -211,8 +194,7 @@ func (s Spec) deprecation() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s.DeprecateAt)
 	if err != nil {
-		return at, surface.Errorf("%s: %q is not a time such as 2027-01-31T00:00:00Z", surface.Name("deprecate_at"),
-			s.DeprecateAt)
+		return at, surface.Errorf("{deprecate_at}: %q is not a time such as 2027-01-31T00:00:00Z", s.DeprecateAt)
 	}
 	return at, nil
 }
@@ -234,10 +216,9 @@ func (s Spec) checkDeprecation(now time.Time) error {
 	case err != nil || at.IsZero():
 		return err
 	case !at.After(now):
-		return surface.Errorf("%s: %s is not in the future", surface.Name("deprecate_at"), s.DeprecateAt)
+		return surface.Errorf("{deprecate_at}: %s is not in the future", s.DeprecateAt)
 	case at.After(now.AddDate(most, 0, 0)):
-		return surface.Errorf("%s: %s is more than %d years away%s", surface.Name("deprecate_at"), s.DeprecateAt, most,
-			kind)
+		return surface.Errorf("{deprecate_at}: %s is more than %d years away%s", s.DeprecateAt, most, kind)
 	}
 	return nil
 }

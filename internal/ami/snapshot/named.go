@@ -94,8 +94,8 @@ func (n Named) Find(ctx context.Context, a *awsapi.AWS) (Root, error) {
 	}
 	i, err := a.Image(ctx, n.ID)
 	if awsapi.IsGone(err) {
-		err = surface.Errorf("%w; %s has no such AMI that this account may see: name another region with %s, or the "+
-			"snapshot of a deregistered AMI", err, a.Region, surface.Name("region"))
+		err = surface.Errorf("%w; %s has no such AMI that this account may see: name another region with {region}, "+
+			"or the snapshot of a deregistered AMI", err, a.Region)
 	}
 	if err != nil {
 		return Root{}, err
@@ -115,8 +115,8 @@ func (r Root) Explain(err error, elsewhere string) error {
 	case !awsapi.IsGone(err):
 		return err
 	case r.Image.ID == "":
-		return surface.Errorf("%w; %s has no such snapshot that this account may see: name another region with %s", err,
-			r.AWS.Region, surface.Name("region"))
+		return surface.Errorf("%w; %s has no such snapshot that this account may see: name another region with "+
+			"{region}", err, r.AWS.Region)
 	}
 	return fmt.Errorf("%w; the snapshot is deleted, or not shared by the account %s: copy the image, and name the "+
 		"copy: aws ec2 copy-image --region %s --source-region %[3]s --source-image-id %s --name NAME",

@@ -3,7 +3,6 @@ package diskbuild
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,66 +44,36 @@ type Spec struct {
 	FileSystem string `mapstructure:"root_file_system"`
 }
 
-// Names of the options in errors.
-const (
-	base      surface.Name = "base"
-	arch      surface.Name = "base_arch"
-	checksum  surface.Name = "base_checksum"
-	image     surface.Name = "image"
-	size      surface.Name = "disk_size"
-	partition surface.Name = "root_partition"
-
-	fileSystem surface.Name = "root_file_system"
-)
-
 // Validate checks the options, and nothing of this machine. It joins all problems.
 func (s Spec) Validate() error {
-	var errs []error
+	var f surface.Faults
 	switch {
 	case s.Base == "":
-		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base,
-			strings.Join(distros.CloudImages(), ", ")))
+		f.When(true, "{base} is missing: name a disk image, or one of %s", strings.Join(distros.CloudImages(), ", "))
 	case s.IsCloud():
-		if _, err := snapshot.ParseNamed(s.Base); err != nil {
-			errs = append(errs, surface.Errorf("%v: %w", base, err))
-		}
-		if s.Checksum != "" {
-			errs = append(errs, surface.Errorf("%v is for files and addresses; EBS has checksums of its own", checksum))
-		}
-	case s.isAddress() && s.Checksum == "":
-		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used "+
-			"without one", checksum, asset.Place(s.Base)))
-	case !s.isAddress() && !s.isFile():
-		if _, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH)); err != nil {
-			errs = append(errs, surface.Errorf("%v: %w", base, err))
-		}
+		_, err := snapshot.ParseNamed(s.Base)
+		f.Check("base", err)
+		f.When(s.Checksum != "", "{base_checksum} is for files and addresses; EBS has checksums of its own")
+	case s.isAddress():
+		f.When(s.Checksum == "", "{base_checksum} is missing: give the SHA-256 or SHA-512 of %s; nothing is used "+
+			"without one", asset.Place(s.Base))
+	case !s.isFile():
+		_, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH))
+		f.Check("base", err)
 	}
 	if s.Checksum != "" {
-		if err := asset.CheckDigest(s.Checksum); err != nil {
-			errs = append(errs, surface.Errorf("%v: %w", checksum, err))
-		}
+		f.Check("base_checksum", asset.CheckDigest(s.Checksum))
 	}
-	switch ending := filepath.Ext(s.Image); {
-	case s.Image == "":
-		errs = append(errs, surface.Errorf("%v is missing: name the disk image to write, such as node.qcow2", image))
-	case ending != ".raw" && ending != ".img" && !s.isQcow2():
-		errs = append(errs, surface.Errorf("%v: %s: the name of the disk image must end in .raw, .img or .qcow2", image,
-			show.Quote(s.Image, 200)))
-	}
-	if s.Size < 0 {
-		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
-	}
-	if !slices.Contains([]string{"", "amd64", "arm64"}, s.Arch) {
-		errs = append(errs, surface.Errorf("%v: %s: give amd64 or arm64", arch, show.Quote(s.Arch, 50)))
-	}
-	if !slices.Contains([]string{"", "ext4", "xfs"}, s.FileSystem) {
-		errs = append(errs, surface.Errorf("%v: %s: give ext4 or xfs", fileSystem, show.Quote(s.FileSystem, 50)))
-	}
-	if s.Partition < 0 {
-		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition,
-			s.Partition))
-	}
-	return errors.Join(errs...)
+	f.When(s.Image == "", "{image} is missing: name the disk image to write, such as node.qcow2")
+	f.When(s.Image != "" && !slices.Contains([]string{".raw", ".img", ".qcow2"}, filepath.Ext(s.Image)),
+		"{image}: %s: the name of the disk image must end in .raw, .img or .qcow2", show.Quote(s.Image, 200))
+	f.When(s.Size < 0, "{disk_size}: a disk of %d GiB: give a size from 1", s.Size)
+	f.When(!slices.Contains([]string{"", "amd64", "arm64"}, s.Arch), "{base_arch}: %s: give amd64 or arm64",
+		show.Quote(s.Arch, 50))
+	f.When(!slices.Contains([]string{"", "ext4", "xfs"}, s.FileSystem), "{root_file_system}: %s: give ext4 or xfs",
+		show.Quote(s.FileSystem, 50))
+	f.When(s.Partition < 0, "{root_partition}: there is no partition %d: give a number from 1", s.Partition)
+	return f.Err()
 }
 
 func (s Spec) isQcow2() bool { return filepath.Ext(s.Image) == ".qcow2" }
@@ -126,7 +95,7 @@ func (s Spec) Download(ctx context.Context, o awsapi.Options,
 	cache snapshot.Cache) (*snapshot.Disk, snapshot.Root, error) {
 	n, err := snapshot.ParseNamed(s.Base)
 	if err != nil {
-		return nil, snapshot.Root{}, surface.Errorf("%v: %w", base, err)
+		return nil, snapshot.Root{}, surface.Errorf("{base}: %w", err)
 	}
 	a, err := n.Open(ctx, o)
 	if err != nil {
@@ -134,11 +103,11 @@ func (s Spec) Download(ctx context.Context, o awsapi.Options,
 	}
 	root, err := n.Find(ctx, a)
 	if err != nil {
-		return nil, root, surface.Errorf("%v: %w", base, err)
+		return nil, root, surface.Errorf("{base}: %w", err)
 	}
 	kept, err := cache.Get(ctx, a, root.Snapshot)
 	if err != nil {
-		return nil, root, surface.Errorf("%v: %w", base, root.Explain(err, "choose another cache folder"))
+		return nil, root, surface.Errorf("{base}: %w", root.Explain(err, "choose another cache folder"))
 	}
 	return kept, root, nil
 }
@@ -152,7 +121,7 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 	case s.isAddress():
 	case s.isFile():
 		if info, statErr := os.Stat(s.Base); s.Checksum != "" && statErr == nil && info.IsDir() {
-			return "", "", surface.Errorf("%v is for files and addresses; the folder %s has none", checksum, s.Base)
+			return "", "", surface.Errorf("{base_checksum} is for files and addresses; the folder %s has none", s.Base)
 		}
 		if s.Checksum != "" {
 			err = asset.CheckSum(ctx, s.Base, s.Checksum)
@@ -164,7 +133,7 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 	default:
 		published, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH))
 		if err != nil {
-			return "", "", surface.Errorf("%v: %w", base, err)
+			return "", "", surface.Errorf("{base}: %w", err)
 		}
 		from = asset.Base{URL: published.URL, Sums: published.Sums, Key: published.Key,
 			Signature: published.Signature, ImageSignature: published.ImageSignature}

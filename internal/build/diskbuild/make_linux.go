@@ -178,8 +178,7 @@ func (m making) fill(ctx context.Context, root string) error {
 	}
 	if found := h.Arch(); found != "" && found != m.Arch {
 		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found,
-			m.Arch,
-			arch.Is(found))
+			m.Arch, surface.Name("base_arch").Is(found))
 	}
 	if err := CanRun(h); err != nil {
 		return err
@@ -338,5 +337,5 @@ func (m making) embed(h *host.Host, made *os.File) error {
 var errNoRoot = errors.New("the base image has no /etc/os-release: give the folder or tar file of a whole root")
 
 // errFileSystem is the error about an option that only a new disk has.
-var errFileSystem = surface.Errorf("%v is only for a folder or tar file as %v; a disk has its file system",
-	fileSystem, base)
+var errFileSystem = surface.Errorf("{root_file_system} is only for a folder or tar file as {base}; a disk has its " +
+	"file system")

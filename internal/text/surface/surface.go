@@ -94,6 +94,25 @@ func Errorf(format string, args ...any) error {
 	return &failure{fmt.Errorf(braced.ReplaceAllString(format, "$1"), args...), fmt.Errorf(inFlags, typed...).Error()}
 }
 
+// Faults collects the faults of options.
+type Faults struct{ errs []error }
+
+// When adds an error in the form of Errorf, if the condition holds.
+func (f *Faults) When(condition bool, format string, args ...any) {
+	if condition {
+		f.Add(Errorf(format, args...))
+	}
+}
+
+// Check adds an error about an option, unless the error is nil.
+func (f *Faults) Check(option Name, err error) { f.When(err != nil, "%s: %w", option, err) }
+
+// Add adds an error, unless the error is nil.
+func (f *Faults) Add(err error) { f.errs = append(f.errs, err) }
+
+// Err returns the faults, joined.
+func (f *Faults) Err() error { return errors.Join(f.errs...) }
+
 // InFlags is an error's text for a person who uses flags.
 func InFlags(err error) string {
 	if err == nil {
