@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,13 +19,13 @@ func renderAL2023(n Node, _ Family) ([]byte, error) {
 	}
 	parts := scripts(n.Pre)
 	for _, config := range n.NodeConfigs {
-		text, err := toYAML(config)
+		text, err := strictjson.WriteYAML(config)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
 	}
-	text, err := toYAML(n.nodeConfig())
+	text, err := strictjson.WriteYAML(n.nodeConfig())
 	parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
 	parts = append(append(parts, n.Parts...), scripts(n.Post)...)
 	return message(parts...), err
@@ -65,16 +64,6 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 		c.Spec.Cluster.EnableOutpost = new(true)
 	}
 	return c
-}
-
-func toYAML(document any) (string, error) {
-	var text bytes.Buffer
-	e := yaml.NewEncoder(&text)
-	e.SetIndent(2)
-	if err := e.Encode(document); err != nil {
-		return "", err
-	}
-	return text.String(), nil
 }
 
 func isAL2023(text string) bool {

@@ -58,7 +58,7 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
 		spec.InstanceStorePolicy = nodeconfig.RAID0
 	}
-	text, err := toYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
+	text, err := strictjson.WriteYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
 	return []byte(text), err
 }
 
@@ -77,7 +77,7 @@ func (n Node) eksctlOverride(carried Family) (override string, before []string, 
 		if err := n.without("eksctl has none for "+carried.ID, "post", "bootstrap", "settings"); err != nil {
 			return "", nil, err
 		}
-		override, err = toYAML(n.nodeConfig())
+		override, err = strictjson.WriteYAML(n.nodeConfig())
 		return override, n.Pre, err
 	}
 	if err := n.withoutBootstrapSh(); err != nil {
@@ -115,7 +115,7 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 		Before   []string   `yaml:"preBootstrapCommands,omitempty"`
 		Override *yaml.Node `yaml:"overrideBootstrapCommand"`
 	}
-	text, err := toYAML(struct {
+	text, err := strictjson.WriteYAML(struct {
 		APIVersion string            `yaml:"apiVersion"`
 		Kind       string            `yaml:"kind"`
 		Metadata   map[string]string `yaml:"metadata"`

@@ -52,7 +52,7 @@ func renderUbuntu(n Node, _ Family) ([]byte, error) {
 	script("pre", n.Pre)
 	document.Commands = append(document.Commands, append([]string{bootstrapScript}, args...))
 	script("post", n.Post)
-	text, err := toYAML(document)
+	text, err := strictjson.WriteYAML(document)
 	if text = cloudHeader + "\n" + text; err != nil || len(n.Parts) == 0 {
 		return []byte(text), err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
 
 // Cluster is a cluster as DescribeCluster returns it.
@@ -193,7 +195,7 @@ func (a *AWS) PolicyDocument(ctx context.Context, arn string) (string, error) {
 // Pinned returns the name of an image with the present version of its SSM parameter.
 // An image ID stays as it is.
 func (a *AWS) Pinned(ctx context.Context, image string) (string, error) {
-	name, parameter := strings.CutPrefix(image, byParameter)
+	name, parameter := strings.CutPrefix(image, awsnames.ByParameter)
 	if !parameter {
 		return image, nil
 	}
@@ -201,5 +203,5 @@ func (a *AWS) Pinned(ctx context.Context, image string) (string, error) {
 	if err == nil && p.Version == 0 {
 		err = errIncomplete("reading the version of the parameter "+name, "version")
 	}
-	return fmt.Sprintf("%s%s:%d", byParameter, aws.ToString(p.Name), p.Version), err
+	return fmt.Sprintf("%s%s:%d", awsnames.ByParameter, aws.ToString(p.Name), p.Version), err
 }

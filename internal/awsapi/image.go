@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -219,11 +220,6 @@ func tagsOf(tags []types.Tag) map[string]string {
 	return all
 }
 
-// byParameter is the prefix with which launch templates name a parameter that
-// contains an image ID. A version or a label of the parameter may follow
-// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
-const byParameter = "resolve:ssm:"
-
 // Image describes an image by its ID, or by its parameter in the form of launch
 // templates.
 func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
@@ -251,7 +247,7 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 
 // resolved is an image ID, or the one in a parameter.
 func (a *AWS) resolved(ctx context.Context, id string) (string, error) {
-	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
+	if name, parameter := strings.CutPrefix(id, awsnames.ByParameter); parameter {
 		return a.Parameter(ctx, name)
 	}
 	return id, nil

@@ -269,9 +269,7 @@ func Each[T any](ctx context.Context, regions []*AWS,
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	_ = group.Wait() // the failures are in their list
 	byRegion := map[string]T{}
 	for n, a := range regions {
 		if failures[n] == nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
 
 // templateUse is a version of a launch template in use. A template is identified by
@@ -193,7 +195,7 @@ func (r *References) versionImage(ctx context.Context, id, name string, number i
 		return "", errIncomplete(doing, "version")
 	}
 	image := aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateData.ImageId)
-	parameter, named := strings.CutPrefix(image, byParameter)
+	parameter, named := strings.CutPrefix(image, awsnames.ByParameter)
 	if !named {
 		return image, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // PrintAuth prints the ConfigMap from the API server.
@@ -228,7 +229,7 @@ func located(text string, err error) error {
 // written writes the document and checks that only mapRoles and the fields that
 // make applying safe have changed.
 func written(document *yaml.Node, old []byte, roles string) (string, error) {
-	text, err := toYAML(document)
+	text, err := strictjson.WriteYAML(document)
 	if err != nil {
 		return "", err
 	}
@@ -259,16 +260,6 @@ func written(document *yaml.Node, old []byte, roles string) (string, error) {
 		return "", errors.New("comparing the merged ConfigMap with the original: more than mapRoles would change")
 	}
 	return text, nil
-}
-
-func toYAML(n *yaml.Node) (string, error) {
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(n); err != nil {
-		return "", err
-	}
-	return b.String(), nil
 }
 
 func find(object *yaml.Node, name string) *yaml.Node {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // Username is the template from which the authenticator makes the node's name.
@@ -139,7 +141,7 @@ func apply(old string, list *yaml.Node, edits []edit) (string, error) {
 	if err := list.Decode(&want); err != nil {
 		return "", fmt.Errorf("merging mapRoles: %w", err)
 	}
-	anew, err := toYAML(list)
+	anew, err := strictjson.WriteYAML(list)
 	if err != nil {
 		return "", fmt.Errorf("writing mapRoles: %w", err)
 	}

@@ -1,13 +1,12 @@
 package clustersetup
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/karpenter"
 )
 
@@ -24,7 +23,7 @@ func writeNodeClass(n Node) (string, error) {
 		return "", err
 	}
 	image := karpenter.Term{ID: n.AMI}
-	if parameter, named := strings.CutPrefix(n.AMI, byParameter); named {
+	if parameter, named := strings.CutPrefix(n.AMI, awsnames.ByParameter); named {
 		image = karpenter.Term{SSMParameter: parameter}
 	}
 	_, _, role := n.role()
@@ -48,12 +47,8 @@ func writeNodeClass(n Node) (string, error) {
 		spec.Devices = append(spec.Devices, karpenter.Device{Name: d.device, Root: d.device == n.Found.Image.RootDevice,
 			EBS: &ebs})
 	}
-	var b bytes.Buffer
-	b.WriteString(n.aboutNodeClass())
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	err = e.Encode(karpenter.New(map[string]any{"name": "eksnode", "uid": createOnly}, spec))
-	return b.String(), err
+	text, err := strictjson.WriteYAML(karpenter.New(map[string]any{"name": "eksnode", "uid": createOnly}, spec))
+	return n.aboutNodeClass() + text, err
 }
 
 // aboutNodeClass are the comments before the EC2NodeClass.
@@ -77,7 +72,3 @@ func (n Node) aboutNodeClass() string {
 func ids(all []string) []karpenter.Term {
 	return show.Each(all, func(id string) karpenter.Term { return karpenter.Term{ID: id} })
 }
-
-// byParameter is the prefix with which launch templates name an SSM parameter that
-// contains an image ID.
-const byParameter = "resolve:ssm:"

@@ -247,13 +247,25 @@ func (u *upload) found(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes the snapshot of another upload, or of one that cannot go on.
+// discard deletes the snapshot of another upload, or of one that cannot go on, unless the
+// snapshot is completed.
 func (u *upload) discard(ctx context.Context, of *head) error {
 	if of.Region != u.aws.Region {
 		u.say("the snapshot %s of an interrupted upload to the region %s stays until its timeout", of.id, of.Region)
 		return nil
 	}
-	return u.deletePending(ctx, u.awsFor(of), of.id)
+	a := u.awsFor(of)
+	s, err := a.Snapshot(ctx, of.id)
+	switch {
+	case awsapi.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case s.State == awsapi.SnapshotCompleted:
+		u.say("the snapshot %s of the interrupted upload is complete and stays; delete it if nothing uses it", of.id)
+		return nil
+	}
+	return a.RemoveSnapshot(ctx, of.id)
 }
 
 // awsFor calls AWS for the snapshot of a journal. EC2 may not find a new one yet.

@@ -102,11 +102,14 @@ func (e spoiledError) Unwrap() error { return e.error }
 // error names the pending snapshot if it stays.
 func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, error) {
 	u.Connections, u.Timeout = cmp.Or(u.Connections, defaultConnections), cmp.Or(u.Timeout, time.Hour)
-	run := &upload{Upload: u, aws: a, source: from}
-	found, err := run.open()
+	settings := fmt.Sprintf("size %d GiB, parent %q, encrypted %t, key %q, description %q, tags %q, timeout %s",
+		from.Size, u.Parent, u.Encrypted, u.Key, u.Description, u.Tags, u.Timeout)
+	// found is the head of an interrupted upload, or nil.
+	journal, found, err := openJournal(u.Journal, head{Source: from.Identity, Region: a.Region, Settings: settings})
 	if err != nil {
 		return Result{}, err
 	}
+	run := &upload{Upload: u, aws: a, source: from, journal: journal}
 	s, err := run.upload(ctx, found)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -124,15 +127,6 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 
 // defaultConnections is the default of Upload and Download.
 const defaultConnections = 32
-
-// open opens the journal. It returns the head of an interrupted upload, or nil.
-func (u *upload) open() (found *head, err error) {
-	settings := fmt.Sprintf("size %d GiB, parent %q, encrypted %t, key %q, description %q, tags %q, timeout %s",
-		u.source.Size, u.Parent, u.Encrypted, u.Key, u.Description, u.Tags, u.Timeout)
-	u.journal, found, err = openJournal(u.Journal, head{Source: u.source.Identity, Region: u.aws.Region,
-		Settings: settings})
-	return found, err
-}
 
 // upload goes on with an interrupted upload, or makes a new one.
 func (u *upload) upload(ctx context.Context, found *head) (awsapi.Snapshot, error) {
@@ -326,21 +320,6 @@ func (u *upload) abandon(ctx context.Context) error {
 		}
 	}
 	return u.journal.close(true)
-}
-
-// deletePending deletes a snapshot of another upload that is not completed.
-func (u *upload) deletePending(ctx context.Context, a *awsapi.AWS, id string) error {
-	s, err := a.Snapshot(ctx, id)
-	switch {
-	case awsapi.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	case s.State == awsapi.SnapshotCompleted:
-		u.say("the snapshot %s of the interrupted upload is complete and stays; delete it if nothing uses it", id)
-		return nil
-	}
-	return a.RemoveSnapshot(ctx, id)
 }
 
 func (u *upload) say(format string, args ...any) {

@@ -208,10 +208,14 @@ func Parameter(name string) error {
 // ReadParameter checks the name of a parameter to read.
 func ReadParameter(name string) error { return Form("read-parameter").Check(name) }
 
-// Image checks an AMI's ID, or a parameter with the ID in the form of launch
-// templates (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
+// ByParameter is the prefix with which launch templates name a parameter that
+// contains an image ID. A version or a label of the parameter may follow
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
+const ByParameter = "resolve:ssm:"
+
+// Image checks an AMI's ID, or a parameter with the ID in the form of launch templates.
 func Image(text string) error {
-	if name, parameter := strings.CutPrefix(text, "resolve:ssm:"); parameter {
+	if name, parameter := strings.CutPrefix(text, ByParameter); parameter {
 		return ReadParameter(name)
 	}
 	return ImageID.Check(text)

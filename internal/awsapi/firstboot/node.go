@@ -149,12 +149,10 @@ func explain(ctx context.Context, err error) error {
 
 // pause waits, or returns the reason not to.
 func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(wait):
 		return nil
 	}
 }

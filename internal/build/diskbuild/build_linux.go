@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -149,11 +148,9 @@ func (b Build) keep(ctx context.Context, made *os.File) error {
 	defer os.RemoveAll(temp)
 	name := filepath.Join(temp, "disk")
 	if b.isQcow2() {
-		cmd := exec.CommandContext(ctx, converter, "convert", "-f", "raw", "-O", "qcow2", "/proc/self/fd/3", name)
-		cmd.ExtraFiles = []*os.File{made}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", converter, errors.Join(context.Cause(ctx), err),
-				strings.TrimSpace(string(out)))
+		err := onDisk(ctx, made, nil, converter, "convert", "-f", "raw", "-O", "qcow2", thatDisk, name)
+		if err != nil {
+			return err
 		}
 	} else if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", made.Fd()), unix.AT_FDCWD, name,
 		unix.AT_SYMLINK_FOLLOW); err != nil {
