@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,61 +58,24 @@ func run(ctx context.Context, t *testing.T, root, script string) string {
 func TestProgramsInsideHaveWhatPackagesNeed(t *testing.T) {
 	root := makeRoot(t)
 	resolver := testkit.Content(t, resolvConf)
+	host, err := os.Hostname()
+	require.NoError(t, err)
 	said := run(t.Context(), t, root, `PATH=/bin
 b() { busybox "$@" || echo "$* fails"; }
 b hostname; b cat /proc/1/comm; b ls /dev; b cat /etc/resolv.conf
 echo text >/dev/null; b head -c 1 /dev/urandom >/tmp/a; b mkdir /run/b; b chown 7:7 /tmp/a; b stat -c %u /tmp/a
-b ls -d /sys/kernel; echo kept >/left
+b ls -d /sys/kernel; echo kept >/left; b grep ^CapBnd: /proc/self/status
 `)
 	assert.NotContains(t, said, "fails")
+	// chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service,
+	// sys_chroot, audit_write, setfcap
+	assert.Contains(t, said, "CapBnd:\t00000000a00405fb\n")
 	assert.Contains(t, said, "localhost\n")
 	assert.Contains(t, said, "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\nurandom\nzero\n"+resolver+"7\n/sys/kernel\n")
 	for _, empty := range []string{"proc", "sys", "dev", "run", "tmp"} {
 		assert.Empty(t, testkit.Names(t, filepath.Join(root, empty)), empty)
 	}
 	assert.FileExists(t, filepath.Join(root, "left"))
-}
-
-// A script tries nothing that would harm this machine if it succeeded: it opens the
-// kernel's files and writes nothing, and only reads the capabilities.
-func TestProgramsInsideReachNothingOutside(t *testing.T) {
-	root := makeRoot(t)
-	outside := filepath.Join(filepath.Dir(root), "outside")
-	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))
-	folder, err := os.Open(filepath.Dir(root)) // as a caller's shell may have it
-	require.NoError(t, err)
-	defer folder.Close()
-	host, err := os.Hostname()
-	require.NoError(t, err)
-	script := `PATH=/bin
-busybox grep ^CapBnd: /proc/self/status
-deny() { name=$1; shift; if busybox "$@" >/dev/null 2>&1; then echo "$name: succeeds"; else echo "$name: refused"; fi; }
-deny file cat ` + outside + `
-deny dots cat ../../../../../..` + outside + `
-deny first-root ls /proc/1/root/
-deny first-folder ls /proc/1/cwd/
-deny first-files readlink /proc/1/fd/0
-deny process kill -0 ` + fmt.Sprint(os.Getpid()) + `
-deny mount mount -t tmpfs none /run
-deny devtmpfs mount -t devtmpfs none /run
-deny remount mount -o remount,rw /sys
-deny disk mknod /disk b 8 0
-deny memory mknod /mem c 1 1
-deny hostname hostname changed
-deny namespace unshare -m busybox true
-busybox mkdir /jail; deny chroot-mount chroot /jail mount
-deny sysctl sh -c ': >>/proc/sys/vm/swappiness'
-deny sysrq sh -c ': >>/proc/sysrq-trigger'
-deny sysfs sh -c ': >>/sys/kernel/profiling'
-`
-	said := strings.Split(strings.TrimSpace(run(t.Context(), t, root, script)), "\n")
-	// chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service,
-	// sys_chroot, audit_write, setfcap
-	assert.Equal(t, "CapBnd:\t00000000a00405fb", said[0])
-	for _, line := range said[1 : len(said)-1] {
-		assert.Contains(t, line, ": refused")
-	}
-	assert.Len(t, said, strings.Count(script, "deny ")+2)
 	now, err := os.Hostname()
 	require.NoError(t, err)
 	assert.Equal(t, host, now)
