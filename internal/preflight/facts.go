@@ -37,8 +37,8 @@ type Target struct {
 	AWSAuth []byte
 }
 
-// KubernetesTag is the image's tag with the kubelet's version.
-const KubernetesTag = "eksnode:kubernetes-version"
+// kubernetesTag is the image's tag with the kubelet's version.
+const kubernetesTag = "eksnode:kubernetes-version"
 
 // fact is a value that was read, or the error of reading it.
 type fact[T any] struct {
@@ -120,7 +120,9 @@ func (f *facts) byName() map[string]interface{ state() (bool, error) } {
 		"cluster": f.cluster, "addons": f.addons, "group": f.group, "launch": f.launch, "keys": f.keys,
 		"quotas": f.quotas, "freePlan": f.freePlan, "vpc": f.vpc, "subnets": f.subnets, "planeSubnets": f.planeSubnets,
 		"acls": f.acls, "nodeGroups": f.nodeGroups, "planeGroups": f.planeGroups, "nats": f.nats,
-		"endpointGroups": f.endpointGroups,
+		"endpointGroups": f.endpointGroups, "types": f.types,
+		"instance": fact[string]{absent: f.target.Instance == ""},
+		"class":    fact[*NodeClass]{absent: f.target.NodeClass == nil},
 	}
 }
 

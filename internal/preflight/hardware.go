@@ -121,8 +121,6 @@ func checkInstanceState(f *facts) *result {
 	var ended *awsapi.EndedError
 	l := f.launch.value
 	switch {
-	case f.target.Instance == "":
-		return &result{verdict: notHere}
 	case errors.As(f.launch.err, &ended):
 		why := " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
 		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s",
@@ -219,13 +217,8 @@ func checkTypeZone(f *facts) *result {
 // checkTypeImage checks what EC2 demands of an image and an instance type together
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-boot.html).
 func checkTypeImage(f *facts) *result {
-	if f.types.absent && f.types.err == nil {
-		return &result{verdict: notHere}
-	}
 	i, not := f.seenImage()
 	switch {
-	case f.types.err != nil:
-		return f.unseen(f.types.err)
 	case f.image.absent:
 		return &result{verdict: notHere}
 	case not != nil:

@@ -85,11 +85,11 @@ func checkKubelet(f *facts) *result {
 			not.verdict = Unknown // the check of the image's state fails
 			return not
 		}
-		kubelet, from = i.Tags[KubernetesTag], "by the image's tag"
+		kubelet, from = i.Tags[kubernetesTag], "by the image's tag"
 		if kubelet == "" {
-			return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
+			return &result{verdict: Unknown, evidence: "the image has no tag " + kubernetesTag,
 				remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", i.ID,
-					KubernetesTag)}
+					kubernetesTag)}
 		}
 	}
 	fits, err := skew(kubelet, f.cluster.value.Version)

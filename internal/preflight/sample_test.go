@@ -71,7 +71,7 @@ func sample() *facts {
 		image: known(awsapi.Image{
 			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available",
 			Architecture: "x86_64", RootDevice: "/dev/xvda",
-			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4",
+			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{kubernetesTag: "1.34.4",
 				"eksnode:distro": "debian"}, Snapshots: []string{"snap-1"},
 			Devices: []awsapi.BlockDevice{{Name: "/dev/xvda", Snapshot: "snap-1"}},
 		}),

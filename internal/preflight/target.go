@@ -184,24 +184,16 @@ func newest(images map[string]awsapi.Image, now time.Time) awsapi.Image {
 }
 
 func checkSelectors(f *facts) *result {
-	c := f.target.NodeClass
-	if c == nil {
-		return &result{verdict: notHere}
-	}
-	edit := "kubectl get ec2nodeclass " + c.Name + " -o yaml"
-	switch {
+	edit := "kubectl get ec2nodeclass " + f.target.NodeClass.Name + " -o yaml"
+	switch unseen := f.unseen(f.selected.subnets.err, f.selected.groups.err, f.selected.image.err); {
 	case len(f.selected.empty) > 0:
 		r := bad(edit, "%s", strings.Join(f.selected.empty, "; "))
 		if f.subnets.err != nil { // the checks of the subnets cannot run
 			return r.because(causeOf(f.subnets.err))
 		}
 		return r
-	case f.selected.subnets.err != nil:
-		return f.unseen(f.selected.subnets.err)
-	case f.selected.groups.err != nil:
-		return f.unseen(f.selected.groups.err)
-	case f.selected.image.err != nil:
-		return f.unseen(f.selected.image.err)
+	case unseen != nil:
+		return unseen
 	case len(f.selected.nothing) > 0:
 		return maybe(edit, "%s; Karpenter uses what the other terms select", strings.Join(f.selected.nothing, "; "))
 	}
@@ -212,9 +204,6 @@ func checkSelectors(f *facts) *result {
 // something else than they seem to.
 func checkClass(f *facts) *result {
 	c := f.target.NodeClass
-	if c == nil {
-		return &result{verdict: notHere}
-	}
 	edit := "kubectl edit ec2nodeclass " + c.Name
 	wrong, doubtful := f.deviceFaults(c)
 	alias := c.alias()
