@@ -202,10 +202,10 @@ func unreachedOf(err error) *UnreachedError {
 	return &UnreachedError{host, reason}
 }
 
-// StrangerError is an error response that is not in AWS's form.
-type StrangerError struct{ Status int }
+// strangerError is an error response that is not in AWS's form.
+type strangerError struct{ Status int }
 
-func (e *StrangerError) Error() string {
+func (e *strangerError) Error() string {
 	return fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way",
 		e.Status)
 }
@@ -213,7 +213,7 @@ func (e *StrangerError) Error() string {
 // strangerOf is the error for a response that the SDK cannot read, or nil for other errors:
 // the SDK's client of EBS does not decode it, and others have a code for it. A service of AWS
 // that fails may answer so, too; whether the call was carried out is not known.
-func strangerOf(err error) *StrangerError {
+func strangerOf(err error) *strangerError {
 	var answer *smithyhttp.ResponseError
 	var api smithy.APIError
 	switch known := errors.As(err, &api); {
@@ -222,12 +222,12 @@ func strangerOf(err error) *StrangerError {
 			answer.HTTPStatusCode() < http.StatusBadRequest):
 		return nil
 	}
-	return &StrangerError{answer.HTTPStatusCode()}
+	return &strangerError{answer.HTTPStatusCode()}
 }
 
 // IsUnanswered says that a call got no answer of AWS: a network or an address is
 // wrong, and another call would fail too.
 func IsUnanswered(err error) bool {
-	return errors.As(err, new(*UnreachedError)) || errors.As(err, new(*StrangerError)) ||
+	return errors.As(err, new(*UnreachedError)) || errors.As(err, new(*strangerError)) ||
 		errors.As(err, new(*smithyhttp.RequestSendError))
 }

@@ -53,12 +53,12 @@ func pair(t *testing.T, private crypto.Signer) (signs, verifies dsse.SignerVerif
 	require.NoError(t, err)
 	public, err := x509.MarshalPKIXPublicKey(private.Public())
 	require.NoError(t, err)
-	signs, err = ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	signs, err = parseKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 	require.NoError(t, err)
-	verifies, err = ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+	verifies, err = parseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 	require.NoError(t, err)
-	assert.True(t, CanSign(t.Context(), signs))
-	assert.False(t, CanSign(t.Context(), verifies))
+	assert.True(t, canSign(t.Context(), signs))
+	assert.False(t, canSign(t.Context(), verifies))
 	return signs, verifies
 }
 
@@ -207,7 +207,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	for want, text := range map[string]string{
 		"openssl genpkey": "no key", "unsupported PEM type": "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n",
 	} {
-		_, err := ParseKey([]byte(text))
+		_, err := parseKey([]byte(text))
 		assert.ErrorContains(t, err, want)
 	}
 	m, err := ParseMaterial("https://example.com/a?b=c=sha256:" + strings.Repeat("ab", 32))

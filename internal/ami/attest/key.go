@@ -17,9 +17,9 @@ import (
 // Key verifies statements, and signs them if it has the private part.
 type Key = dsse.SignerVerifier
 
-// ParseKey reads a key in PEM: ed25519, ECDSA or RSA. A public key verifies, and a private
+// parseKey reads a key in PEM: ed25519, ECDSA or RSA. A public key verifies, and a private
 // key signs too.
-func ParseKey(text []byte) (Key, error) {
+func parseKey(text []byte) (Key, error) {
 	key, err := signerverifier.LoadKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w; openssl genpkey -algorithm ed25519 makes a key", err)
@@ -35,21 +35,21 @@ func ParseKey(text []byte) (Key, error) {
 	return nil, fmt.Errorf("keys of the type %q are not known", key.KeyType)
 }
 
-// CanSign reports whether a key has its private part.
-func CanSign(ctx context.Context, key Key) bool {
+// canSign reports whether a key has its private part.
+func canSign(ctx context.Context, key Key) bool {
 	_, err := key.Sign(ctx, nil)
 	return !errors.Is(err, signerverifier.ErrNotPrivateKey)
 }
 
-// Remote is a key whose private part is elsewhere, such as in KMS.
-type Remote struct {
+// remote is a key whose private part is elsewhere, such as in KMS.
+type remote struct {
 	Key
 	// Private signs data.
 	Private func(ctx context.Context, data []byte) ([]byte, error)
 }
 
 // Sign implements dsse.Signer.
-func (r Remote) Sign(ctx context.Context, data []byte) ([]byte, error) { return r.Private(ctx, data) }
+func (r remote) Sign(ctx context.Context, data []byte) ([]byte, error) { return r.Private(ctx, data) }
 
 // Open opens a key in a file with PEM, or in KMS by its ARN or alias.
 func Open(ctx context.Context, name string, connect func(context.Context) (*awsapi.AWS, error)) (Key, error) {
@@ -58,7 +58,7 @@ func Open(ctx context.Context, name string, connect func(context.Context) (*awsa
 		if err != nil {
 			return nil, fmt.Errorf("reading the key: %w", err)
 		}
-		key, err := ParseKey(text)
+		key, err := parseKey(text)
 		if err != nil {
 			return nil, fmt.Errorf("reading the key %s: %w", show.Line(name), err)
 		}
@@ -75,11 +75,11 @@ func Open(ctx context.Context, name string, connect func(context.Context) (*awsa
 	if err != nil {
 		return nil, err
 	}
-	key, err := ParseKey(public)
+	key, err := parseKey(public)
 	if err != nil {
 		return nil, fmt.Errorf("reading the KMS key %s: %w", name, err)
 	}
-	return Remote{Key: key, Private: func(ctx context.Context, data []byte) ([]byte, error) {
+	return remote{Key: key, Private: func(ctx context.Context, data []byte) ([]byte, error) {
 		return aws.Sign(ctx, name, data)
 	}}, nil
 }
@@ -87,7 +87,7 @@ func Open(ctx context.Context, name string, connect func(context.Context) (*awsa
 // OpenSigner opens a key that can sign.
 func OpenSigner(ctx context.Context, name string, connect func(context.Context) (*awsapi.AWS, error)) (Key, error) {
 	key, err := Open(ctx, name, connect)
-	if err == nil && !CanSign(ctx, key) {
+	if err == nil && !canSign(ctx, key) {
 		err = fmt.Errorf("%s is a public key, which cannot sign; name the private one", show.Line(name))
 	}
 	return key, err
