@@ -46,7 +46,7 @@ func TestProfilesRolesAndCredentialProcesses(t *testing.T) {
 		"a role of the profile": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::111111111111:role/x\nsource_profile = q\n[profile q]\nregion = eu-west-1\n", "[q]\n" + keys,
 			awsapi.Options{Profile: "p"}, nil, 1, 1},
 		"a role after the profile's": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::111111111111:role/x\nsource_profile = q\n", "[q]\n" + keys,
-			awsapi.Options{Profile: "p", AssumeRole: "arn:aws:iam::222222222222:role/y"}, nil, 2, 1},
+			awsapi.Options{Profile: "p", AssumeRole: "arn:aws:iam::222222222222:role/y", ExternalID: "y"}, nil, 2, 1},
 		"credentials of a process": {"[profile p]\nregion = eu-west-1\ncredential_process = echo '{\"Version\":1,\"AccessKeyId\":\"" + aws.AccessKey + "\",\"SecretAccessKey\":\"s\"}'\n", "",
 			awsapi.Options{Profile: "p"}, nil, 0, 1},
 	} {
@@ -87,13 +87,26 @@ func TestEndpointsOfServices(t *testing.T) {
 	}
 }
 
-func TestMaxAttemptsOfTheProfile(t *testing.T) {
-	w := served(t)
-	w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429)
-	shared(t, "[default]\nregion = eu-west-1\nmax_attempts = 3\n", "[default]\n"+keys)
-	_, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
-	require.ErrorContains(t, err, "ThrottlingException")
-	assert.Equal(t, 3, w.Count()["eks:DescribeCluster"])
+func TestAttemptsOfCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		environment string
+		options     awsapi.Options
+		want        int
+	}{
+		"of the profile":     {"", awsapi.Options{}, 3},
+		"of the environment": {"2", awsapi.Options{}, 2},
+		"of an option":       {"2", awsapi.Options{Attempts: 4}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := served(t)
+			w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429)
+			shared(t, "[default]\nregion = eu-west-1\nmax_attempts = 3\n", "[default]\n"+keys)
+			t.Setenv("AWS_MAX_ATTEMPTS", c.environment)
+			_, err := open(t, c.options).Cluster(t.Context(), "my-cluster")
+			require.ErrorContains(t, err, "ThrottlingException")
+			assert.Equal(t, c.want, w.Count()["eks:DescribeCluster"])
+		})
+	}
 }
 
 // A denied role of a profile gives the same error as a denied role of an option.

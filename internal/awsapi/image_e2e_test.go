@@ -81,16 +81,6 @@ func TestPublishWaitsForTheParameter(t *testing.T) {
 	}
 }
 
-// RegistryLogin works with moto's token, which is a password of the user AWS.
-func TestRegistryLoginOfMoto(t *testing.T) {
-	served(t)
-	user, password, ok, err := awsapi.RegistryLogin(awsapi.Options{})(t.Context(), registryHost)
-	require.NoError(t, err)
-	assert.True(t, ok)
-	assert.Equal(t, "AWS", user)
-	assert.Equal(t, aws.RegistryPassword, password)
-}
-
 func TestRegistryLoginIsReused(t *testing.T) {
 	w := served(t)
 	w.Answer("ecr:GetAuthorizationToken", `{"authorizationData":[{"authorizationToken":"`+base64.StdEncoding.EncodeToString([]byte("AWS:secret:with a colon"))+`"}]}`)
@@ -181,8 +171,7 @@ func TestErrorsOfClusterCalls(t *testing.T) {
 }
 
 func TestOptionsOfOpen(t *testing.T) {
-	w := aws.Sample(t)
-	url := w.Serve()
+	url := aws.Sample(t).Serve()
 	t.Run("endpoint", func(t *testing.T) {
 		t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
 		_, err := open(t, awsapi.Options{Endpoint: url}).Cluster(t.Context(), "my-cluster")
@@ -190,18 +179,7 @@ func TestOptionsOfOpen(t *testing.T) {
 		_, err = awsapi.Open(t.Context(), awsapi.Options{Endpoint: "localhost"})
 		require.EqualError(t, err, `endpoint: "localhost" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`)
 	})
-	t.Run("role", func(t *testing.T) {
-		_, err := open(t, awsapi.Options{AssumeRole: "arn:aws:iam::123456789012:role/x", ExternalID: "y"}).Cluster(t.Context(), "my-cluster")
-		require.NoError(t, err)
-		assert.Equal(t, 1, w.Count()["sts:AssumeRole"])
-	})
-	t.Run("profile", func(t *testing.T) {
-		file := t.TempDir() + "/config"
-		require.NoError(t, os.WriteFile(file, []byte("[profile p]\nregion = eu-north-1\naws_access_key_id = "+aws.AccessKey+"\naws_secret_access_key = x\n"), 0o600))
-		t.Setenv("AWS_CONFIG_FILE", file)
-		t.Setenv("AWS_REGION", "")
-		a := open(t, awsapi.Options{Profile: "p"})
-		assert.Equal(t, "eu-north-1", a.Region)
+	t.Run("no such profile", func(t *testing.T) {
 		_, err := awsapi.Open(t.Context(), awsapi.Options{Profile: "q"})
 		require.ErrorContains(t, err, "reading the AWS configuration: failed to get shared config profile, q")
 	})
@@ -210,18 +188,6 @@ func TestOptionsOfOpen(t *testing.T) {
 		_, err := awsapi.Open(t.Context(), awsapi.Options{})
 		require.EqualError(t, err, "region is missing; also AWS_REGION and the profile set no region")
 	})
-}
-
-func TestAttemptsComeFromTheEnvironment(t *testing.T) {
-	w := served(t)
-	w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429)
-	t.Setenv("AWS_MAX_ATTEMPTS", "2")
-	_, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
-	require.Error(t, err)
-	assert.Equal(t, 2, w.Count()["eks:DescribeCluster"])
-	_, err = open(t, awsapi.Options{Attempts: 3}).Cluster(t.Context(), "my-cluster")
-	require.Error(t, err)
-	assert.Equal(t, 5, w.Count()["eks:DescribeCluster"])
 }
 
 func TestErrorsOfMissingCredentials(t *testing.T) {
