@@ -189,43 +189,44 @@ func (n Node) cniPolicy(s *script, name string, role *awsapi.Role) error {
 	return nil
 }
 
+func ipv6Statements(partition string) []map[string]any {
+	return []map[string]any{allow("Resource", "*", IPv6Actions...),
+		allow("Resource", "arn:"+partition+":ec2:*:*:network-interface/*", "ec2:CreateTags")}
+}
+
+// IPv6Document is the policy for the VPC CNI in IPv6 clusters.
+func IPv6Document(partition string) string { return newDocument(ipv6Statements(partition)...) }
+
 // ipv6Policy makes the policy, or completes an existing one.
 func (n Node) ipv6Policy(s *script, partition, arn string) error {
-	old := `{"Version":"2012-10-17"}`
-	there := n.Found.IPv6Policy != nil && *n.Found.IPv6Policy != ""
-	if there {
-		old = *n.Found.IPv6Policy
+	there := n.Found.IPv6Policy
+	if there == nil || *there == "" {
+		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy, "--policy-document", IPv6Document(partition))
+		return nil
 	}
-	d, err := readDocument(old)
+	d, err := readDocument(*there)
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
 	var lacks []string
 	var statements []any
-	for _, ours := range []struct {
-		resource string
-		actions  []string
-	}{{"*", IPv6Actions}, {"arn:" + partition + ":ec2:*:*:network-interface/*", []string{"ec2:CreateTags"}}} {
-		missing, denied := d.Missing(ours.actions, func(Statement) bool { return true })
+	for _, ours := range ipv6Statements(partition) {
+		missing, denied := d.Missing(ours["Action"].([]string), func(Statement) bool { return true })
 		if denied {
 			return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy "+
 				"--policy-arn %s`", IPv6Policy, arn)
 		}
 		if len(missing) > 0 {
 			lacks = append(lacks, missing...)
-			statements = append(statements, allow("Resource", ours.resource, missing...))
+			statements = append(statements, allow("Resource", ours["Resource"], missing...))
 		}
 	}
 	if len(lacks) == 0 {
 		return nil
 	}
-	text, err := Extended(old, statements...)
+	text, err := Extended(*there, statements...)
 	if err != nil {
 		return fmt.Errorf("writing the policy %s: %w", IPv6Policy, err)
-	}
-	if !there {
-		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy, "--policy-document", text)
-		return nil
 	}
 	s.comment("The policy %s exists without %s. It keeps its statements and gets more for them.", IPv6Policy,
 		strings.Join(lacks, ", "))

@@ -121,7 +121,7 @@ func checkPolicyCNI(f *facts) *result {
 func (f *facts) cniGrant(role *awsapi.Role, simulated fact[[]awsapi.Decision], otherwise string) grant {
 	name := "AmazonEKS_CNI_Policy"
 	if f.cluster.value.IPFamily == "ipv6" {
-		name = "AmazonEKS_CNI_IPv6_Policy"
+		name = clustersetup.IPv6Policy
 	}
 	return grant{role, simulated, f.cniNeeds(), otherwise, []string{name}}
 }
@@ -137,7 +137,7 @@ func (f *facts) cniOnNode() *result {
 		otherwise = "AWS has no managed policy for IPv6: create a policy for this role or for the VPC CNI's own role"
 	}
 	r := f.judge(f.cniGrant(role, f.simulated, otherwise))
-	if f.cluster.value.IPFamily == "ipv6" && strings.HasPrefix(r.remedy, "aws iam attach-role-policy ") {
+	if f.cluster.value.IPFamily == "ipv6" && strings.HasPrefix(r.remedy, createPolicy) {
 		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only cni-role | sh", f.target.Cluster,
 			role.ARN)
 	}

@@ -150,6 +150,8 @@ type grant struct {
 	names []string
 }
 
+const createPolicy = "aws iam create-policy"
+
 // judge says whether a role has permissions. Without the permission to simulate
 // policies, only their names decide.
 func (f *facts) judge(g grant) *result {
@@ -257,9 +259,16 @@ func (g grant) remedy(missing []awsapi.Decision) string {
 	return g.attach()
 }
 
+// attach gives the role the first policy. The account has that for IPv6, and AWS the others.
 func (g grant) attach() string {
-	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name,
-		partition(g.role.ARN), g.names[0])
+	owner, create := "aws", ""
+	if g.names[0] == clustersetup.IPv6Policy {
+		owner = awsnames.Split(g.role.ARN).Account
+		create = fmt.Sprintf("%s --policy-name %s --policy-document %s && ", createPolicy, g.names[0],
+			show.ShellQuote(clustersetup.IPv6Document(partition(g.role.ARN))))
+	}
+	return fmt.Sprintf("%saws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::%s:policy/%s", create,
+		g.role.Name, partition(g.role.ARN), owner, g.names[0])
 }
 
 // permits is a check of the role's permissions for some needs.

@@ -179,6 +179,15 @@ func TestIPv6NeedsItsOwnPermissions(t *testing.T) {
 	f = sample()
 	f.cluster.value.IPFamily = "ipv6"
 	assert.NotContains(t, fmt.Sprint(f.cniNeeds()), "ec2:DescribeSubnets", "only newer releases need it")
+	f.addons.value = append(f.addons.value, awsapi.Addon{Name: podIdentityAgent, Status: "ACTIVE"})
+	trust := strings.NewReplacer("ec2.", "pods.eks.", `"sts:AssumeRole"`, `["sts:AssumeRole","sts:TagSession"]`)
+	f.cni.value = cni{by: podIdentity, role: &awsapi.Role{Name: "own", ARN: nodeRole, Trust: trust.Replace(ec2Trust)},
+		simulated: lacking(f, "ec2:AssignIpv6Addresses")}
+	said = found(t, f, "policy-cni")
+	assert.Equal(t, "own lacks ec2:AssignIpv6Addresses, by pod identity", said.Evidence)
+	assert.NoError(t, cli.Check(said.Remedy), said.Remedy)
+	assert.Regexp(t, "^aws iam create-policy --policy-name AmazonEKS_CNI_IPv6_Policy .* && aws iam attach-role-policy "+
+		"--role-name own --policy-arn arn:aws:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy$", said.Remedy)
 }
 
 func TestTrustOfTheCNIsRole(t *testing.T) {
