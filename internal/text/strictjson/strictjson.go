@@ -77,6 +77,15 @@ func ReadYAML(file string, text []byte, to any) (lines map[string]int, err error
 	return lines, errors.Join(errs...)
 }
 
+// WriteYAML writes a document with an indent of two spaces.
+func WriteYAML(document any) (string, error) {
+	var text strings.Builder
+	e := yaml.NewEncoder(&text)
+	e.SetIndent(2)
+	err := e.Encode(document)
+	return text.String(), err
+}
+
 // ReadKnown is Read for texts with possible unknown fields, which it ignores.
 func ReadKnown(text []byte, to any) error {
 	if err := json.Unmarshal(text, to); err != nil {

@@ -398,12 +398,3 @@ func Text(n *yaml.Node, path ...string) string {
 	}
 	return ""
 }
-
-// WriteYAML writes a document with an indent of two spaces.
-func WriteYAML(document any) (string, error) {
-	var text strings.Builder
-	e := yaml.NewEncoder(&text)
-	e.SetIndent(2)
-	err := e.Encode(document)
-	return text.String(), err
-}
