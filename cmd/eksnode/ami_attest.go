@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -57,8 +57,11 @@ func (a *attestation) run(cmd *cobra.Command, args []string) error {
 	if err := a.disk.choose(args[0]); err != nil {
 		return err
 	}
-	if err := errors.Join(a.check(scrub.ToAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
+	if err := a.check(scrub.ToAudit); err != nil {
 		return err
+	}
+	if err := surface.MayCreate(a.statement); err != nil {
+		return fmt.Errorf("--statement: %w", err)
 	}
 	key, err := attest.OpenSigner(ctx, a.key, connecting(a.disk.options()))
 	if err != nil {

@@ -185,7 +185,8 @@ func TestAnImportSignsAStatement(t *testing.T) {
 		"--watermark: \"x\" is not a name of 3 to 128":               append(with[:4:4], "--watermark", "x"),
 		"--watermark: EC2 attaches no watermarks to public AMIs":     append(with, "--ami-groups", "all"),
 		"--statement-key: " + public + " is a public key, which can": {"--statement-key", public, "--statement", statement},
-		"--statement: the folder cannot be written":                  {"--statement-key", private, "--statement", "/absent/x"},
+		"--statement: the folder /absent cannot be written":          {"--statement-key", private, "--statement", "/absent/x"},
+		"--statement: /dev/null is a device, not a regular file":     {"--statement-key", private, "--statement", "/dev/null"},
 	} {
 		code, _, errOut := inProcess(importArgs(path, args...)...)
 		assert.Equal(t, 2, code, args)

@@ -20,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -128,7 +129,7 @@ func (e *export) check(file string) error {
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return fmt.Errorf("there is no folder %s", shown(folder))
 	}
-	return mayCreate(file, folder)
+	return surface.MayCreate(file)
 }
 
 // download writes the disk to the file, and returns the checksums of its blocks and the

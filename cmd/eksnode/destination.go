@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // destination is a file that a person named for a command to write.
@@ -40,7 +41,7 @@ func openDestination(ctx context.Context, name string) (*destination, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, "/"):
-		return &destination{name: name, path: path}, mayCreate(name, filepath.Dir(path))
+		return &destination{name: name, path: path}, surface.MayCreate(path)
 	case errors.Is(err, fs.ErrNotExist), err == nil && st.IsDir():
 		return nil, fmt.Errorf("%s is a folder; name a file", name)
 	case errors.Is(err, syscall.ENOTDIR):
@@ -90,15 +91,6 @@ func follow(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s leads to itself", name)
-}
-
-// mayCreate checks a folder by creating and removing a file.
-func mayCreate(name, folder string) error {
-	temp, err := os.CreateTemp(folder, "."+filepath.Base(name)+".*")
-	if err != nil {
-		return cannotWrite("the folder "+filepath.Dir(name), err)
-	}
-	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
 // mayWrite checks a file by opening it for writing.
@@ -173,31 +165,14 @@ func replaceFile(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	err = renameOver(path, text, old)
+	err = surface.Replace(path, text, func(temp *os.File) error {
+		if old == nil {
+			return temp.Chmod(0o644)
+		}
+		return errors.Join(keepOwner(temp, old), temp.Chmod(old.Mode().Perm()))
+	})
 	if old != nil && (errors.Is(err, fs.ErrPermission) || isFixed(err)) {
 		return os.WriteFile(path, text, 0)
 	}
 	return err
-}
-
-// renameOver writes a temporary file and renames it to path, where old may be.
-func renameOver(path string, text []byte, old fs.FileInfo) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(text)
-	mode := fs.FileMode(0o644)
-	if old != nil {
-		mode = old.Mode().Perm()
-		err = errors.Join(err, keepOwner(temp, old))
-	}
-	err = errors.Join(err, temp.Chmod(mode), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	return nil
 }

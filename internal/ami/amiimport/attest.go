@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
@@ -84,11 +82,10 @@ func (s Signing) open(ctx context.Context, a *awsapi.AWS) (*signer, error) {
 	if err != nil {
 		return nil, surface.Errorf("{templates}: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(s.Statement), ".eksnode-")
-	if err != nil {
-		return nil, surface.Errorf("{statement}: the folder cannot be written: %w", err)
+	if err := surface.MayCreate(s.Statement); err != nil {
+		return nil, surface.Errorf("{statement}: %w", err)
 	}
-	return &signer{s, key, templates}, errors.Join(f.Close(), os.Remove(f.Name()))
+	return &signer{s, key, templates}, nil
 }
 
 // sign signs the statement about an AMI and its copies. Then it attaches the watermark, if

@@ -17,9 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // register registers the AMI of the snapshot, copies it and shares it. The snapshots of
@@ -190,7 +190,7 @@ func (r replaced) note(region string, recipe *awsapi.Recipe) error {
 	}
 	text, err := json.MarshalIndent(r.recipes, "", "  ")
 	if err == nil {
-		err = snapshot.Replace(r.path, append(text, '\n'))
+		err = surface.Replace(r.path, append(text, '\n'), nil)
 	}
 	if err != nil {
 		return fmt.Errorf("writing which AMIs the import replaces to %s: %w", r.path, err)

@@ -23,9 +23,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -105,7 +105,7 @@ func (e Evidence) Write(ctx context.Context, key Key, file string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := snapshot.Replace(file, text); err != nil {
+	if err := surface.Replace(file, text, nil); err != nil {
 		return nil, fmt.Errorf("writing the statement: %w", err)
 	}
 	return text, nil

@@ -8,12 +8,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Sum is the SHA-256 of a block.
@@ -50,26 +49,10 @@ func (s Sums) Save(path, snapshot, digest string) error {
 	for _, index := range slices.Sorted(maps.Keys(s)) {
 		writeSum(text, index, s[index])
 	}
-	if err := Replace(path, text.Bytes()); err != nil {
+	if err := surface.Replace(path, text.Bytes(), nil); err != nil {
 		return fmt.Errorf("writing the checksums to %s: %w", path, err)
 	}
 	return nil
-}
-
-// Replace writes a file of the cache folder, or leaves it as it was.
-func Replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	if _, err = f.Write(text); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
 }
 
 // sumsHead begins the first line of a file of checksums. The ID of the snapshot and the

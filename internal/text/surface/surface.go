@@ -181,7 +181,7 @@ func Open(name string) (*os.File, error) {
 	}
 	st, err := file.Stat()
 	if err == nil && !st.Mode().IsRegular() && !st.IsDir() && !isOpen(name) {
-		err = fmt.Errorf("%s is %s, not a regular file; name a regular file", name, kind(st.Mode()))
+		err = notRegular(name, st.Mode())
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -215,14 +215,19 @@ func isOpen(name string) bool {
 	return name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
 }
 
-func kind(mode fs.FileMode) string {
+func notRegular(name string, mode fs.FileMode) error {
+	kind := "a device"
 	switch {
+	case mode.IsDir():
+		kind = "a folder"
+	case mode&fs.ModeSymlink != 0:
+		kind = "a link to nothing"
 	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO"
+		kind = "a FIFO"
 	case mode&fs.ModeSocket != 0:
-		return "a socket"
+		kind = "a socket"
 	}
-	return "a device"
+	return fmt.Errorf("%s is %s, not a regular file; name a regular file", name, kind)
 }
 
 // WithRequests adds the IDs of the requests that AWS refused to the first line of an error's
