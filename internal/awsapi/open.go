@@ -35,26 +35,30 @@ import (
 // Options say how to reach AWS. Empty fields come from the sources that the AWS CLI
 // uses: environment, shared configuration, instance metadata.
 type Options struct {
-	Region, Profile string
-	// AssumeRole is the ARN of a role to assume before the first call.
-	AssumeRole string
-	// ExternalID is the external ID that the role's trust policy may require.
-	ExternalID string
-	// Endpoint is the address of every service; empty means AWS's own.
-	Endpoint string
-	// Attempts is the maximum number of attempts for a call. 0 means the value of
-	// the environment or the profile, or 6.
-	Attempts int
+	// AWS region. Defaults to the region of the environment or the profile.
+	Region string `mapstructure:"region"`
+	// Profile in the shared AWS configuration.
+	Profile string `mapstructure:"profile"`
+	// ARN of the IAM role to assume.
+	AssumeRole string `mapstructure:"assume_role"`
+	// External ID that the trust policy of the role requires.
+	ExternalID string `mapstructure:"external_id"`
+	// URL of all AWS services, for private endpoints. Defaults to
+	// `AWS_ENDPOINT_URL`, or the endpoints of AWS.
+	Endpoint string `mapstructure:"endpoint"`
+	// Maximum number of attempts per call when AWS throttles or fails. Defaults to
+	// `AWS_MAX_ATTEMPTS`, or the profile's value, or 6.
+	Attempts int `mapstructure:"max_attempts"`
 	// Pause is the longest pause between two attempts; 0 means 20 seconds.
-	Pause time.Duration
+	Pause time.Duration `mapstructure:"-"`
 	// Settle is the first pause before another lookup of a resource that AWS does not
 	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
-	Settle time.Duration
+	Settle time.Duration `mapstructure:"-"`
 	// Stall is how long a server may send nothing before the call fails; 0 means
 	// 2 minutes for blocks of snapshots, and 1 minute for other calls.
-	Stall time.Duration
+	Stall time.Duration `mapstructure:"-"`
 	// HTTP sends the requests; nil means the SDK's own client.
-	HTTP *http.Client
+	HTTP *http.Client `mapstructure:"-"`
 
 	// defaultRegion is the region when no source has one.
 	defaultRegion string
@@ -133,6 +137,12 @@ func (o Options) Validate() error {
 		if err := one.check(one.value); err != nil {
 			errs = append(errs, surface.Errorf("%s: %w", one.field, err))
 		}
+	}
+	if o.Attempts < 0 || o.Attempts > 100 {
+		errs = append(errs, surface.Errorf("{max_attempts}: %d must be from 1 to 100", o.Attempts))
+	}
+	if o.ExternalID != "" && o.AssumeRole == "" {
+		errs = append(errs, surface.Errorf("{external_id} has no effect without {assume_role}"))
 	}
 	return errors.Join(errs...)
 }

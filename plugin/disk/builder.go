@@ -103,7 +103,7 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 	}
 	meter, name := access.NewMeter(ui), build.Base
 	if build.IsCloud() {
-		kept, root, err := build.Download(ctx, b.Config.Config.Options(), meter.Cache(cache))
+		kept, root, err := build.Download(ctx, b.Config.Config.Options, meter.Cache(cache))
 		if err != nil {
 			return nil, "", err
 		}

@@ -64,7 +64,7 @@ func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui,
 	}
 	var errs []error
 	for _, i := range images {
-		a, err := i.Open(ctx, p.Config.Options())
+		a, err := i.Open(ctx, p.Config.Options)
 		if err == nil {
 			err = a.Publish(ctx, p.Config.Parameter, i.ID)
 		}
@@ -83,7 +83,7 @@ func (p *PostProcessor) attest(ctx context.Context, ui packersdk.Ui, images []sn
 	if err != nil {
 		return err
 	}
-	a, err := images[0].Open(ctx, p.Config.Options())
+	a, err := images[0].Open(ctx, p.Config.Options)
 	if err != nil {
 		return err
 	}
