@@ -177,9 +177,3 @@ func onlyWith(cmd *cobra.Command, other string, flags ...string) error {
 	}
 	return nil
 }
-
-// given lists those of the flags that a person set.
-func given(cmd *cobra.Command, flags ...string) []string {
-	set := slices.DeleteFunc(slices.Clone(flags), func(name string) bool { return !cmd.Flags().Changed(name) })
-	return show.Each(set, func(name string) string { return "--" + name })
-}

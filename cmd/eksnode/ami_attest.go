@@ -37,6 +37,7 @@ func amiAttestCommand() *cobra.Command {
 	required(cmd, [2]string{"key", "name a "}, [2]string{"statement", "name a "})
 	a.auditFlags(cmd)
 	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)
+	partitionFlag(cmd, &a.disk.partition)
 	return cmd
 }
 

@@ -37,7 +37,8 @@ type comparison struct {
 func amiDiffCommand() *cobra.Command {
 	var c comparison
 	cmd := newCommand("diff IMAGE IMAGE", named("two images or two manifests", 2), c.run)
-	bind(cmd, targets{"disk": &c.disk, "partition": &c.partition, "report": &c.report.name})
+	bind(cmd, targets{"disk": &c.disk, "report": &c.report.name})
+	partitionFlag(cmd, &c.partition)
 	options(cmd.Flags(), &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
 	c.regions.flags(cmd)
@@ -56,9 +57,6 @@ func (c *comparison) run(cmd *cobra.Command, args []string) error {
 }
 
 func (c *comparison) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("partition") && c.partition < 1 {
-		return fmt.Errorf("--partition %d: partitions have numbers from 1", c.partition)
-	}
 	if c.disk {
 		return c.report.open(cmd)
 	}

@@ -68,6 +68,9 @@ func (a *allowing) run(cmd *cobra.Command, _ []string) error {
 		a.classes = append(a.classes, c)
 	}
 	if a.check {
+		if err := notWith(cmd, "check", "approver"); err != nil {
+			return err
+		}
 		return a.runCheck(cmd)
 	}
 	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,8 +56,20 @@ func (d *auditedDisk) placeFlags(cmd *cobra.Command, policy func(awsapi.Scope) (
 		"ami":      func(text string) error { _, err := snapshot.ParseAMI(text); return err },
 		"snapshot": func(text string) error { _, err := snapshot.ParseSnapshot(text); return err },
 	})
+	partitionFlag(cmd, &d.partition)
 	d.flags(cmd)
 	policyFlag(cmd, anywhere(policy))
+}
+
+// partitionFlag adds --partition. Without the flag, the number is 0.
+func partitionFlag(cmd *cobra.Command, number *int) {
+	bind(cmd, targets{"partition": number})
+	forms(cmd, map[string]func(string) error{"partition": func(text string) error {
+		if n, err := strconv.Atoi(text); err == nil && n < 1 {
+			return fmt.Errorf("partitions have numbers from 1, not %d", n)
+		}
+		return nil
+	}})
 }
 
 // sourceFlags adds the flags of a command whose argument names the disk.
@@ -68,15 +81,13 @@ func sourceFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) 
 }
 
 func (d *auditedDisk) flags(cmd *cobra.Command) {
-	bind(cmd, targets{"partition": &d.partition, "keep-disk": &d.keep})
+	bind(cmd, targets{"keep-disk": &d.keep})
 	options(cmd.Flags(), &d.local, "cache_folder")
 	awsFlags(cmd, &d.aws)
 }
 
 func (d *auditedDisk) choose(arg string) (err error) {
-	if d.source, err = parseSource(arg); err == nil && d.partition < 0 {
-		err = fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
-	}
+	d.source, err = parseSource(arg)
 	return err
 }
 
@@ -92,7 +103,7 @@ func (d *auditedDisk) options() awsapi.Options {
 func (d *auditedDisk) isGiven() bool { return d.source != nil }
 
 func (d *auditedDisk) check(cmd *cobra.Command) error {
-	places, partition := given(cmd, "root", "disk", "ami", "snapshot"), cmd.Flags().Changed("partition")
+	places := given(cmd, "root", "disk", "ami", "snapshot")
 	if len(places) > 1 && places[0] == "--root" && places[1] == "--disk" {
 		return errors.New("--disk and --root exclude each other: name a disk image, or the folder where one is mounted")
 	}
@@ -108,10 +119,8 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 	switch {
 	case len(places) > 1:
 		return fmt.Errorf("%s exclude each other: an audit has one place", strings.Join(places, " and "))
-	case partition && !d.isGiven():
+	case d.partition > 0 && !d.isGiven():
 		return errors.New("--partition has no effect without --disk, --ami or --snapshot")
-	case partition && d.partition < 1:
-		return fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
 	case d.ami == "" && d.snapshot == "":
 		return onlyWith(cmd, "ami or --snapshot", append([]string{"cache-folder", "keep-disk"}, awsFlagNames...)...)
 	}

@@ -56,10 +56,11 @@ func buildCommand() *cobra.Command {
 	options(f, &b.disk.Spec, "base", "base_checksum", "base_arch", "disk_size", "root_file_system")
 	f.StringVarP(&b.disk.Image, "image", "o", "", optionHelp("diskbuild", "image"))
 	bind(cmd, targets{
-		"force": &b.disk.Force, "partition": &b.disk.Partition, "node-command": &b.command, "spec": &b.file,
+		"force": &b.disk.Force, "node-command": &b.command, "spec": &b.file,
 		"dry-run": &b.dryRun, "check-reproducible": &b.twice, "ami": &b.ami.spec.Name, "verbose": &b.verbose,
 		"report": &b.report.name,
 	})
+	partitionFlag(cmd, &b.disk.Partition)
 	options(f, &b.spec)
 	options(f, &b.local, "lock_file", "cache_folder")
 	awsFlags(cmd, &b.ami.aws)

@@ -174,6 +174,20 @@ func forms(cmd *cobra.Command, checks map[string]func(string) error) {
 	}
 }
 
+// given lists those of the flags that a person set.
+func given(cmd *cobra.Command, flags ...string) []string {
+	set := slices.DeleteFunc(slices.Clone(flags), func(name string) bool { return !cmd.Flags().Changed(name) })
+	return show.Each(set, func(name string) string { return "--" + name })
+}
+
+// notWith refuses flags that have no effect with another flag.
+func notWith(cmd *cobra.Command, other string, flags ...string) error {
+	if set := given(cmd, flags...); len(set) > 0 {
+		return fmt.Errorf("%s has no effect with --%s", set[0], other)
+	}
+	return nil
+}
+
 // expanded refuses a ~ that only a shell replaces. Most shells replace ~ at the
 // beginning of an argument, and not after an equals sign or comma.
 func expanded(path string) error {

@@ -53,6 +53,7 @@ func fleetAuditCommand() *cobra.Command {
 	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName.Check})
 	options(cmd.Flags(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
+	partitionFlag(cmd, &f.disk.partition)
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	return cmd
 }

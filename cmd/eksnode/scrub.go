@@ -81,15 +81,17 @@ func scrubCommand() *cobra.Command {
 	s.spec.Audit = scrub.AuditFails
 	var yes, dryRun, list bool
 	cmd := newCommand("scrub", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		if list {
-			if err := s.check(scrub.ToList); err != nil {
-				return err
-			}
-			return s.list(cmd)
-		}
 		var unknown error // an audit reports it in the format of --output
 		if s.spec.Distro != "" {
 			_, unknown = distros.ByID(s.spec.Distro)
+		}
+		if list {
+			without := notWith(cmd, "list", "yes", "dry-run", "root", "report", "verbose", "audit", "hash", "node",
+				"wipe-free-space")
+			if err := errors.Join(unknown, without, s.check(scrub.ToList)); err != nil {
+				return err
+			}
+			return s.list(cmd)
 		}
 		if err := errors.Join(unknown, s.check(scrub.ToScrub)); err != nil {
 			return err
@@ -192,8 +194,8 @@ type listed struct {
 	Paths  []string `json:"paths,omitempty"`
 }
 
-// list prints the selected rules: those of the table, of distributions, and of
-// --rules-file.
+// list prints the selected rules: those of the table, of --distro or of every distribution,
+// and of --rules-file.
 func (s *selection) list(cmd *cobra.Command) error {
 	if s.out.format != "text" && s.out.format != "json" {
 		return fmt.Errorf("--output: --list prints text or json, not %s", s.out.format)
@@ -208,7 +210,9 @@ func (s *selection) list(cmd *cobra.Command) error {
 	}
 	add("", scrub.Table())
 	for _, d := range distros.All() {
-		add(d.ID, d.ScrubRules())
+		if s.spec.Distro == "" || s.spec.Distro == d.ID {
+			add(d.ID, d.ScrubRules())
+		}
 	}
 	for _, own := range s.spec.Own {
 		add("", []scrub.Rule{own.AsOwn()})
