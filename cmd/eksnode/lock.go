@@ -63,11 +63,13 @@ func lockCommand() *cobra.Command {
 }
 
 func (l *locking) run(ctx context.Context, out io.Writer) error {
-	file, err := openDestination(ctx, l.file)
-	if err != nil {
-		return fmt.Errorf("--file: %w", err)
+	var err error
+	file, lock := &destination{exists: true}, &asset.Lock{}
+	if !l.looks { // a check writes nothing
+		if file, err = openDestination(ctx, l.file); err != nil {
+			return fmt.Errorf("--file: %w", err)
+		}
 	}
-	lock := &asset.Lock{}
 	if file.exists {
 		if lock, err = readLock(l.file); err != nil {
 			return err

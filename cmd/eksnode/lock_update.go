@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,8 +52,16 @@ func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock,
 		}
 	}
 	for _, a := range lock.Assets {
+		table := asset.Table()
+		number := slices.IndexFunc(table, func(r asset.Asset) bool { return r.ID == a.ID })
+		minor := strings.TrimSuffix(a.Kubernetes, path.Ext(a.Kubernetes))
+		switch {
+		case number < 0:
+			return nil, 0, l.unusable(a, "this eksnode knows no asset of this name")
+		case !minorForm.MatchString(minor):
+			return nil, 0, l.unusable(a, "the version must be complete, such as 1.36.3")
+		}
 		if to[a.Kubernetes] == "" {
-			minor := a.Kubernetes[:strings.LastIndexByte(a.Kubernetes, '.')]
 			if to[a.Kubernetes], err = f.NewestPatch(ctx, minor, l.spec.Source, l.spec.SourceURL); err != nil {
 				return nil, 0, err
 			}
@@ -60,7 +69,7 @@ func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock,
 				to[a.Kubernetes] = a.Kubernetes
 			}
 		}
-		row := asset.Table()[slices.IndexFunc(asset.Table(), func(r asset.Asset) bool { return r.ID == a.ID })]
+		row := table[number]
 		version, day := to[a.Kubernetes], ""
 		switch {
 		case a.Origin == asset.EKSBucket && row.EKS != nil:
@@ -101,6 +110,11 @@ func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock,
 		}
 	}
 	return to, moved, nil
+}
+
+func (l *locking) unusable(a asset.Locked, why string) error {
+	return fmt.Errorf("the lock file %s, the entry of %s for Kubernetes %s on %s: %s; create the file again without "+
+		"--check and --update", l.file, a.ID, a.Kubernetes, a.Arch, why)
 }
 
 // keep locks the version of an asset that is newer than the one of this eksnode.
