@@ -128,7 +128,10 @@ func (b *building) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	if err := b.report.open(cmd); err != nil {
+	unfinished := func() ([]byte, error) {
+		return built{Base: b.disk.Base, Provision: begun(agent.Provision, "")}.report(b.report.name)
+	}
+	if err := b.report.begin(cmd, b.dryRun, unfinished); err != nil {
 		return err
 	}
 	began := time.Now()

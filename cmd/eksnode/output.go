@@ -34,6 +34,16 @@ func (f *reportFile) open(cmd *cobra.Command) (err error) {
 	return err
 }
 
+// begin opens the file before the run starts, and replaces an earlier report with one that
+// has the result unfinished. A run that only looks creates no file, because the run might
+// find that file.
+func (f *reportFile) begin(cmd *cobra.Command, looks bool, unfinished func() ([]byte, error)) error {
+	if err := f.open(cmd); err != nil || f.to == nil || f.to.stream != nil || looks && !f.to.exists {
+		return err
+	}
+	return f.write(unfinished())
+}
+
 func (f *reportFile) write(text []byte, err error) error {
 	if err == nil {
 		err = f.to.write(text)
@@ -58,25 +68,22 @@ func (o *output) flags(cmd *cobra.Command) {
 	bind(cmd, targets{"report": &o.report.name, "verbose": &o.verbose})
 }
 
-// begin checks the report file before the run starts, and replaces an earlier
-// report with one that has the result unfinished. A run that only looks creates
-// no file, because the run might find that file.
-func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, looks bool) error {
-	err := o.report.open(cmd)
-	if to := o.report.to; err != nil || to == nil || to.stream != nil || looks && !to.exists {
-		return err
-	}
-	return o.write(plan.Begun(string(command), version.String(), cmp.Or(root, "/"), time.Now().UTC()))
+// begun is the report of a command that has not ended. Root may be empty for this machine.
+func begun(command agent.Command, root string) plan.Report {
+	return plan.Begun(string(command), version.String(), cmp.Or(root, "/"), time.Now().UTC())
 }
 
-func (o *output) write(r plan.Report) error { return o.report.write(reportText(o.report.name, r)) }
+// begin marks an earlier report as unfinished, as reportFile.begin does.
+func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, looks bool) error {
+	return o.report.begin(cmd, looks, func() ([]byte, error) { return reportText(o.report.name, begun(command, root)) })
+}
 
 // finish prints the report and returns an error with the exit code of the
 // report's result. A failure to write the report does not hide that code.
 func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 	var err error
 	if to := o.report.to; to != nil {
-		err = errors.Join(o.write(r), r.WriteTailoring(to.path))
+		err = errors.Join(o.report.write(reportText(o.report.name, r)), r.WriteTailoring(to.path))
 	}
 	if o.format == "text" && cmd.Context().Err() != nil && (r.Result == plan.Failure || r.Result == plan.Unknown) {
 		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", stopped(r))
