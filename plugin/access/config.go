@@ -4,7 +4,9 @@ package access
 
 import (
 	"context"
+	"errors"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
@@ -27,4 +29,14 @@ func (c *Config) Prepare() error {
 // Open returns a client for AWS.
 func (c *Config) Open(ctx context.Context) (*awsapi.AWS, error) {
 	return awsapi.Open(ctx, c.Options)
+}
+
+// Home replaces the ~ at the beginning of the paths of a statement. An ARN or an alias of a
+// key has none.
+func Home(s *amiimport.Signing) error {
+	errs := []error{validate.Home("statement", &s.Statement), validate.Home("statement_key", &s.StatementKey)}
+	for i := range s.Templates {
+		errs = append(errs, validate.Home("templates", &s.Templates[i]))
+	}
+	return errors.Join(errs...)
 }

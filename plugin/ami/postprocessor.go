@@ -46,8 +46,9 @@ func (p *PostProcessor) Configure(raws ...any) error {
 		return err
 	}
 	p.Config.ctx = templates // Decode resets the config
+	paths := access.Home(&p.Config.Signing)
 	checked, err := p.Config.rendered(texts(placeholders))
-	return validate.All(err, checked.check(decoded.Keys))
+	return validate.All(err, paths, checked.check(decoded.Keys))
 }
 
 // check returns the faults of the fields, joined. Keys are the fields that the template

@@ -44,7 +44,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	f.Add(p.Config.Config.Prepare())
 	f.When(p.Config.Statement == "" && (len(p.Config.SkipRules) > 0 || p.Config.CacheFolder != ""),
 		"skip_rules and cache_folder have no effect without statement")
-	f.Add(validate.Home("statement", &p.Config.Statement))
+	f.Add(access.Home(&p.Config.Signing))
 	f.Add(validate.Home("cache_folder", &p.Config.CacheFolder))
 	return validate.All(f.Err())
 }
