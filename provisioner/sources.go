@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -19,6 +20,19 @@ type (
 // ParseLock reads a lock file for Sources.Lock. Unknown fields, contradictions and
 // content that was edited by hand are errors.
 func ParseLock(data []byte) (*Lock, error) { return asset.ParseLock(data) }
+
+// ReadLock reads a lock file by its name, as ParseLock does.
+func ReadLock(file string) (*Lock, error) {
+	data, err := surface.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf(`%w; "eksnode lock" makes one`, err)
+	}
+	lock, err := ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return lock, nil
+}
 
 // Sources selects the publisher of assets and the lock file.
 type Sources struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
@@ -16,6 +17,22 @@ import (
 // ownPhases are the phases for rules of an operator. The other phases stop
 // programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
+
+// Rules reads the rule file. Without one, there are no rules and no error.
+func (l Local) Rules() ([]Rule, error) {
+	if l.RulesFile == "" {
+		return nil, nil
+	}
+	var rules []Rule
+	text, err := surface.ReadFile(l.RulesFile)
+	if err == nil {
+		rules, err = ParseRules(l.RulesFile, text)
+	}
+	if err != nil {
+		return nil, surface.Errorf("{rules_file}: %w", err)
+	}
+	return rules, nil
+}
 
 // ParseRules reads a rule file: YAML with one list, "rules". Each error names
 // file and line; an unknown field is an error.

@@ -25,6 +25,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // everyFlag calls do with each flag of each command, and with a new command for
@@ -216,7 +217,7 @@ func TestImagesAreLockedByDigest(t *testing.T) {
 	_, said, _ = lock(text + "@" + first)
 	assert.Equal(t, "unchanged image "+text+", "+first+"\n", said)
 	second := push()
-	l, err := readLock(file)
+	l, err := provisioner.ReadLock(file)
 	require.NoError(t, err)
 	digest, ok := l.Image(text)
 	assert.True(t, ok)

@@ -71,8 +71,8 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if file.exists {
-		if lock, err = readLock(l.file); err != nil {
-			return err
+		if lock, err = provisioner.ReadLock(l.file); err != nil {
+			return fmt.Errorf("--file: %w", err)
 		}
 	}
 	fetcher := asset.NewFetcher(asset.UsualPatience())

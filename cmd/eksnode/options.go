@@ -147,21 +147,11 @@ func inFields(err error) error {
 	return errors.New(err.Error())
 }
 
-func readLock(name string) (*provisioner.Lock, error) {
-	data, err := surface.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the lock file: %w", err)
-	}
-	l, err := provisioner.ParseLock(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the lock file %s: %w", name, err)
-	}
-	return l, nil
-}
-
 func readLocal(local provisioner.Local, spec *provisioner.Spec) (err error) {
 	if local.LockFile != "" {
-		spec.Lock, err = readLock(local.LockFile)
+		if spec.Lock, err = provisioner.ReadLock(local.LockFile); err != nil {
+			err = fmt.Errorf("--lock-file: %w", err)
+		}
 	}
 	return errors.Join(err, local.ReadContent(spec), local.Check(*spec))
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -29,15 +28,9 @@ type selection struct {
 }
 
 // check reads the rule file, and checks the flags.
-func (s *selection) check(mode scrub.Mode) error {
-	if file := s.local.RulesFile; file != "" {
-		text, err := surface.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading the rules: %w", err)
-		}
-		if s.spec.Own, err = scrub.ParseRules(file, text); err != nil {
-			return err
-		}
+func (s *selection) check(mode scrub.Mode) (err error) {
+	if s.spec.Own, err = s.local.Rules(); err != nil {
+		return err
 	}
 	return s.spec.Validate(mode, distros.ScrubRules())
 }

@@ -163,7 +163,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
-		"1 error(s) occurred:\n\n* lock_file "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
+		"1 error(s) occurred:\n\n* lock_file: "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
 }
 
 // Combinations that no machine can be provisioned with are refused at validate,

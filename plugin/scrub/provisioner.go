@@ -16,7 +16,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -55,54 +54,29 @@ type Config struct {
 	scrub.Local         `mapstructure:",squash"`
 }
 
-// ownRules reads the rule file on the Packer host.
-func (c *Config) ownRules() ([]scrub.Rule, error) {
-	if err := validate.Home("rules_file", &c.RulesFile); err != nil {
-		return nil, err
-	}
-	name := validate.Known(c.RulesFile)
-	if name == "" {
-		return nil, nil
-	}
-	text, err := surface.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("rules_file: %w", err)
-	}
-	rules, err := scrub.ParseRules(name, text)
-	if err != nil {
-		return nil, fmt.Errorf("rules_file: %w", err)
-	}
-	return rules, nil
-}
-
 // validate checks the fields that are known before the machine is. Without
 // distro, the rules of all distributions are allowed.
 func (c *Config) validate(mode scrub.Mode) error {
-	var err error
-	if c.Own, err = c.ownRules(); err != nil {
+	err := validate.Home("rules_file", &c.RulesFile)
+	if err == nil {
+		c.Own, err = validate.KnownFields(c.Local).Rules()
+	}
+	if err != nil {
 		return err
 	}
 	known := validate.KnownFields(c.Spec)
 	if validate.IsUnknown(c.RulesFile) { // its rules look like typing errors
 		known.Only, known.Skip = nil, nil
 	}
-	candidates := distros.All()
+	rules := distros.ScrubRules()
 	if known.Distro != "" {
-		distro, err := distros.ByID(known.Distro)
-		if err != nil {
-			return errors.Join(err, known.Validate(mode, rulesOf(candidates)))
+		distro, unknown := distros.ByID(known.Distro)
+		if unknown == nil {
+			rules = distro.ScrubRules()
 		}
-		candidates = []distros.Distro{distro}
+		err = unknown
 	}
-	return known.Validate(mode, rulesOf(candidates))
-}
-
-func rulesOf(candidates []distros.Distro) []scrub.Rule {
-	var rules []scrub.Rule
-	for _, d := range candidates {
-		rules = append(rules, d.ScrubRules()...)
-	}
-	return rules
+	return errors.Join(err, known.Validate(mode, rules))
 }
 
 // Audit is the Packer provisioner `eksnode-audit`: it audits a machine that others

@@ -22,7 +22,6 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -262,13 +261,9 @@ func Lock(file *string) (*provisioner.Lock, error) {
 	if *file == "" || IsUnknown(*file) {
 		return nil, nil
 	}
-	data, err := surface.ReadFile(*file)
+	lock, err := provisioner.ReadLock(*file)
 	if err != nil {
-		return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
-	}
-	lock, err := provisioner.ParseLock(data)
-	if err != nil {
-		return nil, fmt.Errorf("lock_file %s: %w", *file, err)
+		return nil, fmt.Errorf("lock_file: %w", err)
 	}
 	return lock, nil
 }
