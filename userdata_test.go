@@ -6,32 +6,10 @@ import (
 	"fmt"
 	"log"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
-
-func TestUserDataOfEveryFamily(t *testing.T) {
-	node := userdata.Node{
-		Cluster: userdata.Cluster{Name: "demo", Endpoint: "https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com", CA: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==", CIDR: "10.100.0.0/16"},
-		AMI:     "ami-0123456789abcdef0", Role: "node", Region: "eu-central-1",
-	}
-	for _, f := range userdata.Families() {
-		carried := ""
-		if f.Carries {
-			carried = "al2023"
-		}
-		text, err := eksnode.UserData(f.ID, carried, node)
-		require.NoError(t, err, f.ID)
-		report, err := userdata.Check(text, f.ID)
-		require.NoError(t, err, f.ID)
-		assert.False(t, report.Failed(), "%s: %v\n%s", f.ID, report, text)
-	}
-}
 
 // Render the user data of Amazon Linux 2's images, and check it.
 func ExampleUserData() {
