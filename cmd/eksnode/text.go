@@ -220,15 +220,9 @@ func found(r plan.Report) string {
 }
 
 func done(r plan.Report) string {
-	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed,
-		show.Count(r.Totals.Items, console.ItemName(r.Command)), show.Count(r.Totals.Actions, "action"))
-	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
-		text += fmt.Sprintf(", %s (%s) removed", show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes))
-	}
-	if r.Totals.Fetched > 0 {
-		text += fmt.Sprintf(", %s fetched", show.Size(r.Totals.Fetched))
-	}
-	return text
+	parts := []string{fmt.Sprintf("%d of %s changed", r.Totals.Changed,
+		show.Count(r.Totals.Items, console.ItemName(r.Command))), show.Count(r.Totals.Actions, "action")}
+	return strings.Join(append(parts, console.Amounts(r.Totals, false)...), ", ")
 }
 
 // stopped says what an interrupted run changed. Without outcomes, the totals are those of

@@ -283,7 +283,7 @@ func details(o plan.Outcome) string {
 		parts = append(parts, show.Count(packages, "package")+" installed")
 	}
 	one := plan.PhasesOf([]plan.Outcome{o})[0]
-	return strings.Join(slices.Concat(parts, amounts(one.Totals, false), []string{spent(o)}), ", ")
+	return strings.Join(slices.Concat(parts, Amounts(one.Totals, false), []string{spent(o)}), ", ")
 }
 
 func spent(o plan.Outcome) string {

@@ -38,9 +38,9 @@ func nothing(command, phase string) string {
 	}[phase], "remove")
 }
 
-// amounts are removed files and fetched bytes; planned says that the removal
+// Amounts are removed files and fetched bytes; planned says that the removal
 // has not happened.
-func amounts(t plan.Totals, planned bool) []string {
+func Amounts(t plan.Totals, planned bool) []string {
 	var parts []string
 	if t.Entries > 0 || t.Bytes > 0 {
 		verb := "removed"
@@ -77,7 +77,7 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 	case p.Actions+p.Findings+p.Failed == 0:
 		parts = append(parts, nothing(command, p.Phase))
 	}
-	parts = append(parts, amounts(p.Totals, command == audit)...)
+	parts = append(parts, Amounts(p.Totals, command == audit)...)
 	if p.Findings > 0 && !(p.Actions > 0 && command == audit) {
 		parts = append(parts, show.Count(p.Findings, "finding"))
 	}
@@ -99,7 +99,7 @@ func Verdict(r *plan.Report) string {
 		parts = append(parts, fmt.Sprintf("%d changed", r.Totals.Changed))
 	}
 	parts = append(parts, show.Count(r.Totals.Actions, "action"))
-	parts = append(parts, amounts(r.Totals, len(r.Plan) > 0)...)
+	parts = append(parts, Amounts(r.Totals, len(r.Plan) > 0)...)
 	if r.Totals.Findings > 0 {
 		parts = append(parts, show.Count(r.Totals.Findings, "finding"))
 	}
