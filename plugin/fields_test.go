@@ -87,12 +87,15 @@ func unknown(value any) []any {
 	}
 }
 
-// The page of each component lists every field.
+// The page of each component lists every field. The names of Packer's common fields, such
+// as `only`, are reserved.
 func TestEveryFieldIsOnItsPage(t *testing.T) {
+	reserved := []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"}
 	for name, c := range components() {
 		page := testkit.Content(t, "../docs/reference/components/"+c.page+".md")
 		for field := range c.spec {
 			if !strings.HasPrefix(field, "packer_") {
+				assert.NotContains(t, reserved, field, name)
 				assert.Contains(t, page, "\n- `"+field+"` (", "%s", name)
 			}
 		}

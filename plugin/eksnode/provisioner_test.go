@@ -74,9 +74,6 @@ func TestEveryFieldOfTheSpecIsInHCL(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"} {
-		assert.NotContains(t, hcl, name, "the name is reserved by Packer")
-	}
 }
 
 func TestProvisionWithoutACommunicatorFails(t *testing.T) {

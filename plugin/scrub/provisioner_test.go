@@ -42,13 +42,6 @@ func TestPrepareReadsTheRuleFile(t *testing.T) {
 		"rules_file: "+name+`:2: rules[0].fase: unknown field; did you mean phase?`)
 }
 
-// The names of Packer's common fields, such as `only`, are reserved.
-func TestNoFieldHasAReservedName(t *testing.T) {
-	for name := range new(Provisioner).ConfigSpec() {
-		assert.NotContains(t, []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"}, name)
-	}
-}
-
 func TestAuditHasNoFieldsThatChangeTheMachine(t *testing.T) {
 	spec := new(Audit).ConfigSpec()
 	for _, field := range changing {
