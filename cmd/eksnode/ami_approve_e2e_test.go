@@ -41,10 +41,10 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	ami := importDisk(t, path, "--ami-name", "node")
-	spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
+	exits(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
 	approve := func(image string, more ...string) (int, string, string) {
 		args := []string{"ami", "approve", image, "--statement", statement, "--key", public, "--reason", "release 12"}
-		return inProcess(append(args, more...)...)
+		return command(t, "", append(args, more...)...)
 	}
 	for range 2 { // a repeated command ends in the same state
 		code, out, errOut := approve(ami)
@@ -73,7 +73,7 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	w.Images = append(w.Images, &node)
 	assert.Contains(t, checksOf(t, 1, "--statement", statement, "--key", public, node.ID)["origin"], "failed: the AMI was made from the instance ")
 	for image, source := range map[string]string{node.ID: "eu-west-1:" + node.ID, ami: ami} {
-		out, _ = spawned(t, 0, "ami", "revoke", source, "--reason", "a key was left", "--output", "json")
+		out, _ = exits(t, 0, "ami", "revoke", source, "--reason", "a key was left", "--output", "json")
 		assert.Contains(t, out, `"action": "revoked"`)
 		assert.Empty(t, marks(w, image))
 		assert.Regexp(t, `^revoked 20\S+Z a key was left$`, valueOf(w.Image(image), awsapi.ApprovalTag))
@@ -102,7 +102,7 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 	}
 	w.Template("lt-1", "nodes", "ami-0000000c")
 	args := []string{"ami", "policy", "--account", partner, "--check"}
-	out, _ := spawned(t, 1, args...)
+	out, _ := exits(t, 1, args...)
 	lines := strings.Split(out, "\n")
 	assert.Equal(t, "eu-west-1: allowed AMIs are disabled, managed by account; the criteria allow 1 of 3 AMIs in use", lines[0])
 	assert.Regexp(t, `^  own, so EC2 does not refuse ami-0000000a \(own of 123456789012\): the instance i-\w+ running$`, lines[1])
@@ -115,17 +115,17 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 			[]byte(`{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: `+name+
 				`}, spec: {role: nodes, amiFamily: AL2023, amiSelectorTerms: [{`+term+`}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}`), 0o644))
 	}
-	out, _ = spawned(t, 1, append(args, classes...)...)
+	out, _ = exits(t, 1, append(args, classes...)...)
 	assert.Regexp(t, `would refuse ami-0000000c .*: EC2NodeClass ours, the instance`, out)
 	assert.Contains(t, out, "would refuse EKS's image (Karpenter selects EKS's own image al2023@latest of amazon): EC2NodeClass eks")
-	_, out, _ = inProcess(append(append(args, classes...), "--allow", "amazon")...)
+	_, out, _ = command(t, "", append(append(args, classes...), "--allow", "amazon")...)
 	assert.NotContains(t, out, "EKS's image")
 
-	out, _ = spawned(t, 0, append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
+	out, _ = exits(t, 0, append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
 	assert.Contains(t, out, `"others": []`)
 
 	w.Allowed = aws.AllowedImages{State: "enabled", ManagedBy: "declarative-policy", Criteria: aws.WithWatermarks("*:other")}
-	_, out, _ = inProcess(args...)
+	_, out, _ = command(t, "", args...)
 	assert.Contains(t, out, "  the criteria of the region do not have the watermark "+partner+":eksnode/audited\n")
 	w.Allowed.Criteria = aws.WithWatermarks(partner + ":eksnode/*")
 	require.NoError(t, w.Starts("ami-0000000b"))

@@ -46,7 +46,7 @@ func flipped(t *testing.T, path string) string {
 
 func checksOf(t *testing.T, code int, args ...string) map[string]string {
 	t.Helper()
-	got, out, errOut := inProcess(append([]string{"ami", "verify", "--output", "json"}, args...)...)
+	got, out, errOut := command(t, "", append([]string{"ami", "verify", "--output", "json"}, args...)...)
 	require.Equal(t, code, got, out+errOut)
 	r := testkit.JSON[verified](t, out)
 	results := map[string]string{}
@@ -62,7 +62,7 @@ func TestAnAMIIsAttestedAndVerified(t *testing.T) {
 	path := nodeDisk(t, nil)
 	ami := importDisk(t, path, "--ami-name", "node")
 	private, public, statement := signing(t)
-	out, _ := spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
+	out, _ := exits(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
 	digest := regexp.MustCompile(`(?m)^digest: (.*)$`).FindStringSubmatch(out)[1]
 	with := []string{"--statement", statement, "--key", public}
 
@@ -74,7 +74,7 @@ func TestAnAMIIsAttestedAndVerified(t *testing.T) {
 		got = checksOf(t, 0, append(with, source, "--full")...)
 		assert.Equal(t, "ok: the content has the digest "+digest, got["content"])
 	}
-	out, _ = spawned(t, 0, append([]string{"ami", "verify", ami}, with...)...)
+	out, _ = exits(t, 0, append([]string{"ami", "verify", ami}, with...)...)
 	assert.Regexp(t, `(?m)^ok       statement  signed by the key \w+$`, out)
 
 	t.Run("by openssl", func(t *testing.T) {
@@ -128,10 +128,10 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 			assert.Contains(t, checksOf(t, 1, append(with, source)...)["origin"], want)
 		}
 		w.Image("copy of a copy").Devices = w.Image(ami).Devices
-		out, _ := spawned(t, 0, "audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
+		out, _ := exits(t, 0, "audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
 		assert.Contains(t, out, "the AMI is a copy of "+node.ID+", which "+made)
 		// What is audited after its capture is not the node any more.
-		code, out, errOut := inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
+		code, out, errOut := command(t, "", "ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
 			"--skip-rules", noNode)
 		require.Zero(t, code, out+errOut)
 		assert.Equal(t, "ok: "+node.ID+" was made from the instance i-0123456789abcdef0 before the audit",
@@ -144,7 +144,7 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 	t.Run("findings", func(t *testing.T) {
 		dirty := nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"})
 		failed := filepath.Join(t.TempDir(), "failed.jsonl")
-		spawned(t, 1, "ami", "attest", dirty, "--key", private, "--statement", failed, "--skip-rules", noNode)
+		exits(t, 1, "ami", "attest", dirty, "--key", private, "--statement", failed, "--skip-rules", noNode)
 		assert.Equal(t, "failed: the audit has the result FAILED: findings", checksOf(t, 1, "--statement", failed, "--key", public, dirty)["audit"])
 	})
 }
@@ -155,7 +155,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	with := []string{"--statement-key", private, "--statement", statement, "--watermark", "eksnode/audited"}
-	spawned(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
+	exits(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Len(t, w.Images, 2)
 	sums := testkit.Glob(t, os.Getenv("XDG_CACHE_HOME")+"/eksnode/ami-import/*.sums")
 	require.Len(t, sums, 1)
@@ -168,11 +168,11 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	}
 	w.Images = nil
 	w.Deny("ec2:AttachImageWatermark")
-	_, errOut := spawned(t, 2, importArgs(path, with...)...)
+	_, errOut := exits(t, 2, importArgs(path, with...)...)
 	assert.Contains(t, errOut, "the permission ec2:AttachImageWatermark is missing")
 	assert.Empty(t, w.Images, "an AMI without its watermark is removed")
 	w.Heal()
-	spawned(t, 1, importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}),
+	exits(t, 1, importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}),
 		with...)...)
 	assert.Empty(t, w.Images)
 	for want, args := range map[string][]string{
@@ -188,7 +188,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 		"--statement: the folder /absent cannot be written":          {"--statement-key", private, "--statement", "/absent/x"},
 		"--statement: /dev/null is a device, not a regular file":     {"--statement-key", private, "--statement", "/dev/null"},
 	} {
-		code, _, errOut := inProcess(importArgs(path, args...)...)
+		code, _, errOut := command(t, "", importArgs(path, args...)...)
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
@@ -199,10 +199,10 @@ func TestAStatementIsSignedByKMS(t *testing.T) {
 	const key = aws.SigningKey
 	path := nodeDisk(t, nil)
 	statement := filepath.Join(t.TempDir(), "node.intoto.jsonl")
-	spawned(t, 0, "ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
+	exits(t, 0, "ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
 	assert.Contains(t, checksOf(t, 0, "--statement", statement, "--key", key, path)["statement"], "ok: signed by the key ")
 
-	_, errOut := spawned(t, 2, "ami", "attest", path, "--key", "alias/other", "--statement", statement)
+	_, errOut := exits(t, 2, "ami", "attest", path, "--key", "alias/other", "--statement", statement)
 	assert.Contains(t, errOut, "eksnode: --key: reading the public part of the KMS key alias/other: ")
 }
 
@@ -215,7 +215,7 @@ func TestAttestAndVerifyRefuse(t *testing.T) {
 		"--material: \"x\" is not a material such as":                "attest " + path + " --key " + private + " --statement " + statement + " --material x",
 		"reading the key " + path + ": ":                             "attest " + path + " --key " + path + " --statement " + statement,
 	} {
-		code, _, errOut := inProcess(strings.Fields("ami " + args)...)
+		code, _, errOut := command(t, "", strings.Fields("ami " + args)...)
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
@@ -225,9 +225,9 @@ func TestABillOfAnAMIIsThatOfItsDisk(t *testing.T) {
 	importWorld(t)
 	path := nodeDisk(t, map[string]string{"var/lib/dpkg/status": "Package: bash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n"})
 	ami := importDisk(t, path, "--ami-name", "node")
-	want, _ := spawned(t, 0, "sbom", "--disk", path)
+	want, _ := exits(t, 0, "sbom", "--disk", path)
 	assert.Contains(t, want, `"purl": "pkg:deb/debian/bash@5.2?distro=debian-12"`)
 	assert.Contains(t, want, `"name": "kubelet"`)
-	got, _ := spawned(t, 0, "sbom", "--ami", ami)
+	got, _ := exits(t, 0, "sbom", "--ami", ami)
 	assert.Equal(t, want, got)
 }

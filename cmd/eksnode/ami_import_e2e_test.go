@@ -47,29 +47,6 @@ func rootDisk(t *testing.T, files map[string]string) string {
 	return testkit.DiskOf(t, files, 64, "-O", "^has_journal")
 }
 
-func eksnodeProcess(args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {
-	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
-	cmd = exec.Command("/proc/self/exe")
-	cmd.Args = append([]string{"eksnode"}, args...)
-	cmd.Stdout, cmd.Stderr = out, errOut
-	return cmd, out, errOut
-}
-
-// inProcess runs the command in a process of its own, until its end.
-func inProcess(args ...string) (code int, out, errOut string) {
-	cmd, o, e := eksnodeProcess(args...)
-	_ = cmd.Run() // the code says the same
-	return cmd.ProcessState.ExitCode(), o.String(), e.String()
-}
-
-// spawned runs the command in a process of its own, which must end with an exit code.
-func spawned(t *testing.T, want int, args ...string) (out, errOut string) {
-	t.Helper()
-	code, out, errOut := inProcess(args...)
-	require.Equal(t, want, code, "%q: %s%s", args, out, errOut)
-	return out, errOut
-}
-
 // importArgs are the arguments of an import of a disk that is no node.
 func importArgs(disk string, more ...string) []string {
 	return append([]string{"ami", "import", disk, "--ami-name", "node", "--skip-rules", "not-a-node,can-join,changed-files,assets,units"}, more...)
@@ -78,11 +55,11 @@ func importArgs(disk string, more ...string) []string {
 func TestAMIImportMakesAnAMI(t *testing.T) {
 	w, double := importWorld(t)
 	disk := nodeDisk(t, nil)
-	out, _ := spawned(t, 0, importArgs(disk, "--dry-run")...)
+	out, _ := exits(t, 0, importArgs(disk, "--dry-run")...)
 	assert.Regexp(t, `(?m)^disk: raw, volume of 1 GiB, [0-9.]+ MB in use \(\d+ blocks of 512 KiB\), x86_64, boot mode legacy-bios$`, out)
 	assert.Empty(t, double.IDs())
 
-	out, _ = spawned(t, 0, importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
+	out, _ = exits(t, 0, importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
 	made := testkit.JSON[imported](t, out)
 	assert.Empty(t, made.Error)
 	assert.Equal(t, "clean", string(made.Audit.Result))
@@ -98,16 +75,16 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.Regexp(t, "^sha256:[0-9a-f]{64}$", made.Disk.Digest)
 	assert.Equal(t, made.Disk.Digest, made.Audit.Machine.Digest)
 	exported := filepath.Join(t.TempDir(), "node.raw")
-	out, _ = spawned(t, 0, "ami", "export", made.Image.ID, exported)
+	out, _ = exits(t, 0, "ami", "export", made.Image.ID, exported)
 	assert.Contains(t, out, "\ndigest: "+made.Disk.Digest+"\n")
 
 	// The AMI is one of yours, and its name is taken.
-	_, out, _ = inProcess("ami", "list")
+	_, out, _ = command(t, "", "ami", "list")
 	assert.Contains(t, out, made.Image.ID)
-	_, errOut := spawned(t, 2, importArgs(disk)...)
+	_, errOut := exits(t, 2, importArgs(disk)...)
 	assert.Equal(t, `eksnode: --ami-name: the name "node" belongs to your AMI `+made.Image.ID+" in eu-west-1; choose another name, or replace the AMI with --force-deregister\n", errOut)
 
-	out, _ = spawned(t, 0, append(importArgs(disk, "--parent-ami", made.Image.ID), "--ami-name", "child")...)
+	out, _ = exits(t, 0, append(importArgs(disk, "--parent-ami", made.Image.ID), "--ami-name", "child")...)
 	assert.Regexp(t, `(?m)^snapshot: snap-\w+, 0 B sent, 0 B from an earlier run, [0-9.]+ MB from the parent$`, out)
 	assert.Contains(t, out, "\nAMI: "+w.Image("child").ID+" in eu-west-1\n")
 }
@@ -115,15 +92,15 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 func TestAMIImportStopsAtFindings(t *testing.T) {
 	_, double := importWorld(t)
 	disk := nodeDisk(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"})
-	out, errOut := spawned(t, 1, importArgs(disk)...)
+	out, errOut := exits(t, 1, importArgs(disk)...)
 	assert.Contains(t, out, "empty    /etc/machine-id  33 B")
 	assert.Equal(t, "eksnode: the audit of the disk found what an image must not have; scrub the machine before its capture\n", errOut)
 	assert.Empty(t, double.IDs())
-	out, _ = spawned(t, 1, importArgs(disk, "--output", "json")...)
+	out, _ = exits(t, 1, importArgs(disk, "--output", "json")...)
 	assert.Contains(t, out, `"image": null,`)
 	assert.Contains(t, out, `"result": "findings"`)
 	for _, effect := range []string{"warn", "off"} {
-		spawned(t, 0, "ami", "import", disk, "--ami-name", effect, "--audit", effect)
+		exits(t, 0, "ami", "import", disk, "--ami-name", effect, "--audit", effect)
 	}
 }
 
@@ -132,7 +109,7 @@ func TestAMIImportStopsAtFindings(t *testing.T) {
 func TestAMIImportRefusesWorkAfterTheScrub(t *testing.T) {
 	_, double := importWorld(t)
 	record := `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`
-	out, _ := spawned(t, 1, importArgs(nodeDisk(t, map[string]string{"etc/eks/eksnode/scrubbed.json": record}))...)
+	out, _ := exits(t, 1, importArgs(nodeDisk(t, map[string]string{"etc/eks/eksnode/scrubbed.json": record}))...)
 	assert.Contains(t, out, "a provision ran after the scrub: make the scrub the last step")
 	assert.Empty(t, double.IDs())
 }
@@ -146,7 +123,7 @@ func TestAMIImportRefusesBadDisks(t *testing.T) {
 		"missing.raw": "no such file or directory", "": "a folder is no disk image; give the path of the file in it",
 		"noise.raw": "the disk has no partition table and no Linux file system",
 	} {
-		out, errOut := spawned(t, 2, importArgs(filepath.Join(folder, name))...)
+		out, errOut := exits(t, 2, importArgs(filepath.Join(folder, name))...)
 		assert.Contains(t, errOut, want, name)
 		assert.Contains(t, errOut, filepath.Join(folder, name), "the error names the disk")
 		assert.Empty(t, out, name)
@@ -179,7 +156,9 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		for _, keep := range []bool{false, true} {
 			args := importArgs(disk, fmt.Sprintf("--keep-snapshot=%t", keep))
-			cmd, _, errOut := eksnodeProcess(args...)
+			var errOut bytes.Buffer
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Args, cmd.Stderr = append([]string{"eksnode"}, args...), &errOut
 			// 32 blocks are sent at once: the next one says that one has arrived.
 			held, release := double.Hold("PutSnapshotBlock", 32)
 			defer release()
@@ -197,7 +176,7 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 			}
 			require.Len(t, double.IDs(), 1)
 			assert.Contains(t, errOut.String(), "the pending snapshot "+double.IDs()[0]+" stays for 1h0m0s: the same upload goes on, if you start it again before\n")
-			out, _ := spawned(t, 0, args...)
+			out, _ := exits(t, 0, args...)
 			assert.Len(t, double.IDs(), 1)
 			assert.NotContains(t, out, " 0 B from an earlier run")
 			w.Images, w.Snapshots = nil, nil

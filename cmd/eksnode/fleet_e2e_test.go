@@ -55,7 +55,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Contains(t, out, "3 nodes; reading all blocks of 1 AMI costs at most 0.02 USD")
 	assert.Zero(t, w.Count()["ec2:CreateSnapshot"])
 
-	out, _ = spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
+	out, _ = exits(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
 	r := testkit.JSON[fleetReport](t, out)
 	require.Len(t, r.Nodes, 3)
 	second, third := "i-00000000000000001", "i-00000000000000002"
@@ -77,14 +77,14 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	// A snapshot that cannot be deleted is named, and the next run uses and deletes it. A
 	// node that cannot be read is named too.
 	w.Deny("ec2:DeleteSnapshot")
-	out, _ = spawned(t, 2, "fleet", "audit", third, "--rules", "machine-id")
+	out, _ = exits(t, 2, "fleet", "audit", third, "--rules", "machine-id")
 	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
 	w.Heal()
 	made, there := w.Count()["ec2:CreateSnapshot"], len(w.Snapshots)
 	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id",
 		"--output", "sarif"}
 	file := filepath.Join(t.TempDir(), "fleet.md")
-	out, _ = spawned(t, 1, append(existing, "--report", file)...)
+	out, _ = exits(t, 1, append(existing, "--report", file)...)
 	text := testkit.Content(t, file)
 	assert.Contains(t, text, "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
 	assert.Regexp(t, "- ` "+second+" `: ` 2026-.* UTC `: ` 2026-.* UTC `\n", text)
@@ -93,12 +93,12 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])
 	assert.Len(t, w.Snapshots, there, "the snapshots stay")
 	w.Deny("ec2:CreateSnapshot")
-	out, _ = spawned(t, 1, "fleet", "audit", "--tags", "team=", "--rules", "machine-id")
+	out, _ = exits(t, 1, "fleet", "audit", "--tags", "team=", "--rules", "machine-id")
 	assert.Contains(t, out, "program        /usr/bin/added  (added)  1 of 3: "+second+"\n")
 	assert.Contains(t, out, third+" of "+cloudImage+": ")
 	assert.Len(t, w.Snapshots, 1)
-	out, _ = spawned(t, 2, "fleet", "audit", third, "--rules", "machine-id")
+	out, _ = exits(t, 2, "fleet", "audit", third, "--rules", "machine-id")
 	assert.Contains(t, out, "unknown        "+second+": making a snapshot of the root volume of "+second+": the permission ec2:CreateSnapshot is missing")
-	out, _ = spawned(t, 2, existing...)
+	out, _ = exits(t, 2, existing...)
 	assert.Contains(t, out, "could not check: "+second+": looking for a snapshot of the root volume of "+second+": vol-00000000000000001 has no")
 }

@@ -15,7 +15,7 @@ import (
 // Of 200 nodes, little more is read than what has changed.
 func TestALargeFleetIsReadByItsChanges(t *testing.T) {
 	_, double := driftedNodes(t, 200)
-	out, _ := spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
+	out, _ := exits(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
 	r := testkit.JSON[fleetReport](t, out)
 	require.Len(t, r.Nodes, 200)
 	changed := 0
