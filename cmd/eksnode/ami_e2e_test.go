@@ -88,6 +88,7 @@ func TestAMIRetireDeprecatesAndDeregisters(t *testing.T) {
 
 	// Builds set a deprecation date in the future. Such images are not retired yet.
 	w.Image("debian-2").Deprecated = time.Now().AddDate(0, 6, 0).UTC().Format(time.RFC3339)
+	assert.Equal(t, "0 of 6 images would be retired; --yes makes the changes\n", succeeds(t, "ami", "retire", "--keep", "1", "--older-than", "200000"))
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "1", "--older-than", "45")
 	assert.Contains(t, out, "deprecate ami-00000002 ")
 	_, out, _ = command(t, "", "ami", "list")

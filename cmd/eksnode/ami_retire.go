@@ -106,7 +106,7 @@ func (r retirement) old(builds []awsapi.Build, now time.Time) []awsapi.Build {
 	var list []awsapi.Build
 	seen := map[string]int{}
 	for _, b := range builds {
-		young := now.Sub(b[0].Created) < time.Duration(r.days)*24*time.Hour
+		young := r.isYoung(b[0].Created, now)
 		kind := kindOf(b)
 		b = slices.DeleteFunc(slices.Clone(b), func(i awsapi.Image) bool {
 			return i.State != "available" || i.Created.IsZero() // without a date, the age is unknown
@@ -121,6 +121,9 @@ func (r retirement) old(builds []awsapi.Build, now time.Time) []awsapi.Build {
 	}
 	return list
 }
+
+// isYoung reports whether something is younger than --older-than.
+func (r retirement) isYoung(made, now time.Time) bool { return made.After(now.AddDate(0, 0, -r.days)) }
 
 // deprecated reports whether an AMI is deprecated, or will be within minutes. Builds
 // may set a date in the far future.
@@ -253,7 +256,7 @@ func (r retirement) runOrphans(cmd *cobra.Command, now time.Time) error {
 	told := r.begin(cmd)
 	var failed []error
 	for _, o := range list {
-		if now.Sub(o.Started) < time.Duration(r.days)*24*time.Hour {
+		if r.isYoung(o.Started, now) {
 			o.Why += ", younger than " + show.Count(r.days, "day")
 			told.sayOrphan("keep", o, nil)
 			continue
