@@ -55,7 +55,7 @@ func (a *attestation) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("--template: %w", err)
 	}
-	if err := a.disk.choose(args[0]); err != nil {
+	if err := a.disk.choose(cmd, args[0]); err != nil {
 		return err
 	}
 	if err := a.check(scrub.ToAudit); err != nil {

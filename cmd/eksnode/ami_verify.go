@@ -200,8 +200,13 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 	if v.maxAge <= 0 {
 		return r, nil, fmt.Errorf("--max-age %s: an age is longer than 0", v.maxAge)
 	}
-	if err := v.disk.choose(source); err != nil {
+	if err := v.disk.choose(cmd, source); err != nil {
 		return r, nil, err
+	}
+	if !v.full {
+		if err := onlyWith(cmd, "full", "cache-folder", "keep-disk"); err != nil {
+			return r, nil, err
+		}
 	}
 	text, err := surface.ReadFile(v.file)
 	if err != nil {

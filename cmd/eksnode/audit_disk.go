@@ -86,8 +86,11 @@ func (d *auditedDisk) flags(cmd *cobra.Command) {
 	awsFlags(cmd, &d.aws)
 }
 
-func (d *auditedDisk) choose(arg string) (err error) {
+func (d *auditedDisk) choose(cmd *cobra.Command, arg string) (err error) {
 	d.source, err = parseSource(arg)
+	if set := given(cmd, "cache-folder", "keep-disk"); err == nil && d.cloud == nil && len(set) > 0 {
+		err = fmt.Errorf("%s has no effect on a disk image", set[0])
+	}
 	return err
 }
 

@@ -63,10 +63,12 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	if err := f.choose(args); err != nil {
 		return err
 	}
-	if !f.dryRun {
-		if err := mayMount("auditing nodes"); err != nil {
+	if f.dryRun {
+		if err := notWith(cmd, "dry-run", "output", "report"); err != nil {
 			return err
 		}
+	} else if err := mayMount("auditing nodes"); err != nil {
+		return err
 	}
 	if err := f.report.open(cmd); err != nil {
 		return err

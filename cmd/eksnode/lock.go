@@ -59,6 +59,7 @@ func lockCommand() *cobra.Command {
 		}
 	}
 	cmd.MarkFlagsMutuallyExclusive("update", "check")
+	cmd.MarkFlagsMutuallyExclusive("check", "accept-changes")
 	return cmd
 }
 

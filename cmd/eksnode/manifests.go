@@ -77,6 +77,11 @@ func (f *manifestsFlags) run(cmd *cobra.Command, _ []string) error {
 			return err
 		}
 	}
+	if f.node.Windows {
+		if err := notWith(cmd, "windows", "family"); err != nil {
+			return err
+		}
+	}
 	var err error
 	if f.node.AWSAuth, err = readAuth(cmd, f.awsAuth); err != nil {
 		return err

@@ -76,7 +76,8 @@ func readAuth(cmd *cobra.Command, name string) ([]byte, error) {
 
 func (f *rendering) run(cmd *cobra.Command, _ []string) error {
 	if f.cluster == "" {
-		if err := onlyWith(cmd, "cluster", "label", "taint", "max-pods", "ami", "role"); err != nil {
+		node := []string{"label", "taint", "max-pods", "ami", "role"}
+		if err := onlyWith(cmd, "cluster", append(node, awsFlagNames...)...); err != nil {
 			return err
 		}
 	}
