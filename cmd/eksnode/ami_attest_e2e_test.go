@@ -215,7 +215,7 @@ func TestAttestAndVerifyRefuse(t *testing.T) {
 		"--material: \"x\" is not a material such as":                "attest " + path + " --key " + private + " --statement " + statement + " --material x",
 		"reading the key " + path + ": ":                             "attest " + path + " --key " + path + " --statement " + statement,
 	} {
-		code, _, errOut := command(t, "", strings.Fields("ami " + args)...)
+		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}

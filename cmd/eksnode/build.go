@@ -123,15 +123,19 @@ func (b *building) check(cmd *cobra.Command) error {
 	return err
 }
 
+// begin marks an earlier report as unfinished, as reportFile.begin does.
+func (b *building) begin(cmd *cobra.Command) error {
+	return b.report.begin(cmd, b.dryRun, func() ([]byte, error) {
+		return built{Base: b.disk.Base, Provision: begun(agent.Provision, "")}.report(b.report.name)
+	})
+}
+
 func (b *building) run(cmd *cobra.Command, _ []string) error {
 	if err := b.check(cmd); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	unfinished := func() ([]byte, error) {
-		return built{Base: b.disk.Base, Provision: begun(agent.Provision, "")}.report(b.report.name)
-	}
-	if err := b.report.begin(cmd, b.dryRun, unfinished); err != nil {
+	if err := b.begin(cmd); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -1,3 +1,5 @@
+//go:build unix
+
 package surface_test
 
 import (
