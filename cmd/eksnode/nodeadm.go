@@ -71,7 +71,7 @@ func noCommand(cmd *cobra.Command, _ []string) error {
 
 // read reads the NodeConfig for a function, and prints why the NodeConfig is not valid. It
 // changes nothing and needs no root.
-func (j *joining) read(cmd *cobra.Command, use func(*host.Host, *nodeconfig.NodeConfig) (invalid, err error)) error {
+func (j *joining) read(cmd *cobra.Command, use func(*nodeconfig.NodeConfig) (invalid, err error)) error {
 	h, err := host.Live()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (j *joining) read(cmd *cobra.Command, use func(*host.Host, *nodeconfig.Node
 		c, _, invalid = j.resolve(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
 	}
 	if invalid == nil {
-		invalid, err = use(h, c)
+		invalid, err = use(c)
 	}
 	if invalid != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", invalid)
@@ -94,7 +94,7 @@ func (j *joining) read(cmd *cobra.Command, use func(*host.Host, *nodeconfig.Node
 
 // check prints every mistake in the NodeConfig.
 func (j *joining) check(cmd *cobra.Command, _ []string) error {
-	return j.read(cmd, func(_ *host.Host, c *nodeconfig.NodeConfig) (invalid, err error) {
+	return j.read(cmd, func(c *nodeconfig.NodeConfig) (invalid, err error) {
 		if invalid = c.Located(c.Validate()); invalid != nil {
 			return invalid, nil
 		}
@@ -109,7 +109,7 @@ func (j *joining) check(cmd *cobra.Command, _ []string) error {
 // dump writes the merged NodeConfig in JSON. An incomplete NodeConfig is written too,
 // with a warning.
 func (j *joining) dump(cmd *cobra.Command, output string) error {
-	return j.read(cmd, func(h *host.Host, c *nodeconfig.NodeConfig) (invalid, err error) {
+	return j.read(cmd, func(c *nodeconfig.NodeConfig) (invalid, err error) {
 		if err := c.Validate(); err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the NodeConfig is not valid:\n%v\n", err)
 		}
@@ -121,9 +121,12 @@ func (j *joining) dump(cmd *cobra.Command, output string) error {
 			_, err = cmd.OutOrStdout().Write(text)
 			return nil, err
 		}
-		name, err := filepath.Abs(output)
+		var to *destination
+		if err = os.MkdirAll(filepath.Dir(output), 0o755); err == nil {
+			to, err = openDestination(cmd.Context(), output)
+		}
 		if err == nil {
-			err = h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
+			err = to.write(text)
 		}
 		if err != nil {
 			err = fmt.Errorf("writing --config-output: %w", err)
