@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -26,74 +25,11 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 	for _, p := range kubelet.FieldProblems(math.MaxInt, config) {
 		report(p.Unknown, p.Field, p.Text)
 	}
-	choices := vocabulary().Choices
-	for _, field := range sortedNames(choices) {
-		if v, _ := config[field].(string); v != "" && !slices.Contains(choices[field], v) {
-			report(false, field, fmt.Sprintf("unknown value %q; %s", v, show.Suggest(v, choices[field])))
-		}
-	}
-	for _, field := range sortedNames(memberForms()) {
-		members, _ := config[field].(map[string]any)
-		for _, name := range sortedNames(members) {
-			text, ok := members[name].(string) // others have been reported
-			if said := memberProblem(field, name, text); ok && said != "" {
-				report(false, field+"."+name, said)
-			}
-		}
-	}
 	for i, text := range taintsOfConfig(config) {
 		if _, err := parseTaint(text); err != nil {
 			report(false, fmt.Sprintf("registerWithTaints[%d]", i), err.Error())
 		}
 	}
-}
-
-var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
-
-// memberForms are the fields of KubeletConfiguration with members, each with the words for
-// an unknown member, the known members, and what says what is wrong with a value.
-func memberForms() map[string]memberForm {
-	threshold := memberForm{"unknown eviction signal", vocabulary().Signals, thresholdProblem}
-	reserved := memberForm{"nothing is reserved of", vocabulary().Resources,
-		func(value string) string { return quantityProblem(value, "a quantity such as 100m or 512Mi") }}
-	return map[string]memberForm{
-		"evictionHard": threshold, "evictionSoft": threshold, "evictionMinimumReclaim": threshold,
-		"evictionSoftGracePeriod": {threshold.unknown, threshold.known, durationProblem},
-		"kubeReserved":            reserved, "systemReserved": reserved,
-	}
-}
-
-type memberForm struct {
-	unknown string
-	known   []string
-	wrong   func(value string) string
-}
-
-// memberProblem says what is wrong with a member of one of memberForms.
-func memberProblem(field, name, value string) string {
-	form := memberForms()[field]
-	if !slices.Contains(form.known, name) {
-		return fmt.Sprintf("%s %q; %s", form.unknown, name, show.Suggest(name, form.known))
-	}
-	return form.wrong(value)
-}
-
-// thresholdProblem says what is wrong with a threshold such as 10% or 100Mi.
-func thresholdProblem(value string) string {
-	if !percentage().MatchString(value) {
-		return quantityProblem(value, "a percentage such as 10% or a quantity such as 100Mi")
-	}
-	if percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil && percent > 100 {
-		return fmt.Sprintf("%q must be from 0%% to 100%%", value)
-	}
-	return ""
-}
-
-func quantityProblem(value, form string) string {
-	if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
-		return fmt.Sprintf("%q must be %s", value, form)
-	}
-	return ""
 }
 
 // kubeletSettings are the fields of KubeletConfiguration that a description has,

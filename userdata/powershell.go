@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -274,11 +273,6 @@ func nearestFlag(name string, known map[string]kubelet.Flag) string {
 // dashes.
 func flagProblems(name, value string) []string {
 	var said []string
-	add := func(problem string) {
-		if problem != "" {
-			said = append(said, problem)
-		}
-	}
 	f := kubelet.Flags()[name]
 	if f.Boolean() && value == "" {
 		value = "true"
@@ -290,7 +284,7 @@ func flagProblems(name, value string) []string {
 			switch {
 			case pair == "":
 			case !found:
-				add(strconv.Quote(pair) + " must be key=value")
+				said = append(said, strconv.Quote(pair)+" must be key=value")
 			default:
 				said = append(said, labelProblems(key, v)...)
 			}
@@ -298,34 +292,13 @@ func flagProblems(name, value string) []string {
 	case "register-with-taints":
 		for t := range strings.SplitSeq(value, ",") {
 			if _, err := parseTaint(t); err != nil && t != "" {
-				add(err.Error())
+				said = append(said, err.Error())
 			}
 		}
 	default:
-		if _, members := memberForms()[f.Field]; !members {
-			add(f.Problem(value))
-			break
-		}
-		for pair := range strings.SplitSeq(value, ",") { // such as a=b,c=d
-			name, member, found := strings.Cut(pair, f.Between())
-			switch {
-			case pair == "":
-			case !found:
-				add(fmt.Sprintf("%q must be name%svalue", pair, f.Between()))
-			default:
-				add(memberProblem(f.Field, strings.TrimSpace(name), strings.TrimSpace(member)))
-			}
-		}
+		return f.ValueProblems(value)
 	}
 	return said
-}
-
-// durationProblem says what is wrong with a duration such as 1m30s.
-func durationProblem(value string) string {
-	if _, err := time.ParseDuration(value); err != nil {
-		return fmt.Sprintf("%q must be a duration such as 30s or 1m30s", value)
-	}
-	return ""
 }
 
 // labelProblems says what is wrong with a label that a node gives itself.

@@ -20,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 //go:embed settings.yaml
@@ -190,7 +191,7 @@ func (s settings) text(path []string, value any, takes string) {
 	switch takes {
 	case "eviction", "reserved":
 		field := map[string]string{"eviction": "evictionHard", "reserved": "kubeReserved"}[takes]
-		if said := memberProblem(field, path[len(path)-1], text); said != "" {
+		if said := kubelet.MemberProblem(field, path[len(path)-1], text); said != "" {
 			s.fail(path, "%s", said)
 		}
 	case "text":

@@ -14,11 +14,10 @@ var vocabularyFile []byte
 
 // vocabulary is what programs on nodes know; vocabulary.yaml explains each list.
 var vocabulary = sync.OnceValue(func() (table struct {
-	Media, Packed, Runners, Shells, Signals, Resources, Labels, LabelPrefixes, Karpenter, Windows []string
+	Media, Packed, Runners, Shells, Labels, LabelPrefixes, Karpenter, Windows []string
 
 	CloudConfig []string // patterns
 	Begins      []struct{ With, Media string }
-	Choices     map[string][]string
 }) {
 	strictjson.Ours("vocabulary.yaml", vocabularyFile, &table)
 	return table

@@ -39,9 +39,10 @@ var fieldTypes = sync.OnceValue(func() map[string]fieldType {
 })
 
 // FieldProblems returns the fields of a configuration that a kubelet of a minor version
-// does not have, and those of another type. A kubelet ignores Unknown ones.
+// does not have, those of another type, and values that no kubelet starts with. A kubelet
+// ignores Unknown ones.
 func FieldProblems(minor int, config map[string]any) []Problem {
-	return fieldProblems(minor, "", "", config)
+	return append(fieldProblems(minor, "", "", config), valueProblems(config)...)
 }
 
 // fieldProblems checks a value. path has the names of the value's place, and pattern is
