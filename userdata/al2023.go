@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 func renderAL2023(n Node, _ Family) ([]byte, error) {
@@ -37,8 +37,7 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 		config["clusterDNS"] = n.Cluster.DNSAddresses
 	}
 	_, reserves := config["reservedSystemCPUs"]
-	byFlag := func(arg string) bool { return strings.HasPrefix(arg, "--reserved-cpus") }
-	if reserves || slices.ContainsFunc(n.KubeletArgs, byFlag) {
+	if reserves || kubelet.FlagOf("reservedSystemCPUs", n.kubeletWords()) >= 0 {
 		// The kubelet refuses reserved CPUs with the cgroups that first boot sets.
 		for _, field := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
 			if _, given := config[field]; !given {
@@ -215,9 +214,9 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 		c.each(said, c.warn)
 	}
 	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
-		if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
-			c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
-			if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
+		if text := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); text != nil {
+			c.kubeletConfig("spec.kubelet.config", text, config.Spec.Kubelet.Config)
+			if pods := strictjson.Child(text, "maxPods"); pods != nil {
 				c.maxPods = []string{pods.Value} // the later NodeConfig wins
 			}
 		}
@@ -244,12 +243,13 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
 	spec, of := merged.Spec, merged.Spec.Cluster
+	words := nodeconfig.Split(strings.Join(spec.Kubelet.Flags, " "))
 	c.report.Cluster = Cluster{
 		Name: of.Name, Endpoint: of.APIServerEndpoint, CA: encode(of.CertificateAuthority), CIDR: of.CIDR,
-		DNSAddresses: dnsOf(spec.Kubelet), Outpost: of.ID,
+		DNSAddresses: dnsOf(spec.Kubelet.Config, words), Outpost: of.ID,
 	}
 	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
-	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
+	c.taints = append(c.taints, taintsOfFlags(words)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
 	c.kubeletStarts(spec.Kubelet, places)
 	if broken {
@@ -330,15 +330,12 @@ func (c *checker) each(messages string, report func(line int, field, format stri
 
 // dnsOf returns the addresses of the cluster's DNS that the kubelet gets. Its flag
 // wins.
-func dnsOf(kubelet nodeconfig.Kubelet) []string {
-	var addresses []string
-	list, _ := kubelet.Config["clusterDNS"].([]any)
-	for _, one := range list {
-		addresses = append(addresses, fmt.Sprint(one))
-	}
-	for _, flag := range kubelet.Flags {
-		if value, found := strings.CutPrefix(flag, "--cluster-dns="); found {
-			addresses = strings.Split(value, ",")
+func dnsOf(config map[string]any, flags []string) []string {
+	list, _ := config["clusterDNS"].([]any)
+	addresses := show.Each(list, scalarText)
+	for a := range kubelet.Arguments(flags) {
+		if a.Flag.Name == "cluster-dns" {
+			addresses = strings.Split(a.Value, ",")
 		}
 	}
 	return addresses

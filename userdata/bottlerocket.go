@@ -40,11 +40,15 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 
 // bottlerocketSettings are the settings of a description, without the word settings.
 func (n Node) bottlerocketSettings() (map[string]any, error) {
+	dns := n.Cluster.dns()
+	if list, _ := n.Kubelet["clusterDNS"].([]any); len(list) > 0 {
+		dns = show.Each(list, scalarText)
+	}
 	kubernetes := map[string]any{
 		"cluster-name": n.Cluster.Name, "api-server": n.Cluster.Endpoint, "cluster-certificate": n.Cluster.CA,
-		"cluster-dns-ip": n.Cluster.dns(),
+		"cluster-dns-ip": dns,
 	}
-	if dns := n.Cluster.dns(); len(dns) == 1 {
+	if len(dns) == 1 {
 		kubernetes["cluster-dns-ip"] = dns[0]
 	}
 	if n.MaxPods > 0 {
@@ -72,7 +76,10 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	var errs []error
 	for _, name := range sortedNames(n.Kubelet) {
 		setting := settings[name]
-		if setting == "" {
+		switch {
+		case name == "clusterDNS": // is there
+			continue
+		case setting == "":
 			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))
 			continue
 		}

@@ -128,17 +128,13 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 	}
 	lists := []string{"node-labels", "register-with-taints", "feature-gates"}
 	given := map[string]string{}
-	for _, flag := range n.kubeletWords() {
-		name, value, attached := strings.Cut(flag, "=")
-		name = kubelet.FlagName(name)
-		if !attached {
-			value = "true"
-		}
+	for a := range kubelet.Arguments(n.kubeletWords()) {
+		name, value := kubelet.FlagName(a.Name), a.Value
 		if other, there := byFlag[name]; there && other.value != value {
-			add("kubeletArgs", "%s contradicts %s", flag, other.by)
+			add("kubeletArgs", "%s contradicts %s", a.Text, other.by)
 		}
 		if earlier, twice := given[name]; twice && earlier != value && !slices.Contains(lists, name) {
-			add("kubeletArgs", "%s contradicts --%s=%s", flag, name, earlier)
+			add("kubeletArgs", "%s contradicts --%s=%s", a.Text, name, earlier)
 		}
 		given[name] = value
 		for pair := range strings.SplitSeq(value, ",") {
@@ -151,14 +147,8 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 	n.bootstrapContradictions(add)
 }
 
-// kubeletWords are the kubelet's flags of the description, one by one.
-func (n Node) kubeletWords() []string {
-	var words []string
-	for _, arg := range n.KubeletArgs {
-		words = append(words, nodeconfig.Split(arg)...)
-	}
-	return words
-}
+// kubeletWords are the words of the description's kubelet flags.
+func (n Node) kubeletWords() []string { return nodeconfig.Split(strings.Join(n.KubeletArgs, " ")) }
 
 // bootstrapContradictions compares the flags of bootstrap.sh with the rest of
 // the description.

@@ -186,34 +186,45 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 		report: &Report{}, content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins,
 	}, c.scalar(n)}
 	f.check(inner, text)
-	for _, p := range inner.report.Problems {
-		c.add(p)
-	}
-	c.report.Cluster, c.report.NamedByID = inner.report.Cluster, inner.report.NamedByID
+	c.take(inner)
 	c.maxPods = append(c.maxPods, inner.maxPods...)
 	return inner.taints
 }
 
+// take adds the report of a checker that knows nothing of the rest of the file.
+func (c *checker) take(inner *checker) {
+	for _, p := range inner.report.Problems {
+		c.add(p)
+	}
+	c.report.Cluster, c.report.NamedByID = inner.report.Cluster, inner.report.NamedByID
+}
+
 func checkKarpenter(c *checker, text string) {
 	for _, class := range c.documents(text, "EC2NodeClass") {
-		c.duplicates(class)
-		spec := strictjson.Child(class, "spec")
-		if spec == nil {
-			c.fail(class.Line, "spec", "is missing")
-			continue
-		}
-		for _, name := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
-			if n := strictjson.Child(spec, name); n == nil || len(n.Content) == 0 {
-				c.fail(spec.Line, "spec."+name, "is missing; Karpenter refuses the class")
-			}
-		}
-		if strictjson.Child(spec, "role") == nil && strictjson.Child(spec, "instanceProfile") == nil {
-			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
-		}
-		c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[karpenter.Spec]())))
-		c.karpenterClassKubelet(strictjson.Child(spec, "kubelet"))
-		c.karpenterUserData(spec)
+		inner := &checker{&found{report: &Report{Cluster: c.report.Cluster, NamedByID: c.report.NamedByID}}, c.at}
+		inner.karpenterClass(class)
+		c.take(inner)
 	}
+}
+
+func (c *checker) karpenterClass(class *yaml.Node) {
+	c.duplicates(class)
+	spec := strictjson.Child(class, "spec")
+	if spec == nil {
+		c.fail(class.Line, "spec", "is missing")
+		return
+	}
+	for _, name := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
+		if n := strictjson.Child(spec, name); n == nil || len(n.Content) == 0 {
+			c.fail(spec.Line, "spec."+name, "is missing; Karpenter refuses the class")
+		}
+	}
+	if strictjson.Child(spec, "role") == nil && strictjson.Child(spec, "instanceProfile") == nil {
+		c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
+	}
+	c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[karpenter.Spec]())))
+	c.karpenterClassKubelet(strictjson.Child(spec, "kubelet"))
+	c.karpenterUserData(spec)
 }
 
 // karpenterClassKubelet checks an EC2NodeClass' spec.kubelet.
@@ -351,6 +362,7 @@ func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
 		}
 		return
 	}
+	c.report.Cluster = Cluster{}
 	c.eksctlOverride(at, family, override)
 	if told := c.report.Cluster.Name; told != "" && cluster != nil && told != cluster.Value {
 		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told,

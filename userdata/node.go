@@ -131,11 +131,10 @@ func (n Node) Validate() error {
 		if !kubeletArg().MatchString(arg) {
 			add("kubeletArgs", "%q must be --name or --name=value", arg)
 		}
-		for _, flag := range nodeconfig.Split(arg) {
-			name, value, _ := strings.Cut(flag, "=")
-			for _, said := range flagProblems(kubelet.FlagName(name), value) {
-				add("kubeletArgs", "%s: %s", name, said)
-			}
+	}
+	for a := range kubelet.Arguments(n.kubeletWords()) {
+		for _, said := range flagProblems(a) {
+			add("kubeletArgs", "%s: %s", a.Name, said)
 		}
 	}
 	report := func(warning bool, field string, argument int, said string) {

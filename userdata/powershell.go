@@ -214,40 +214,30 @@ func entry(words []word) []word {
 // of them is wrong. The caller leaves out what a shell computes. $ and ` are text here,
 // because nothing expands them later.
 func (c *checker) kubeletArguments(line int, field string, arguments []string) {
-	known := kubelet.Flags()
-	for i := 0; i < len(arguments) && !c.full(); i++ {
-		argument := arguments[i]
-		name, value, attached := strings.Cut(argument, "=")
-		f, there := known[kubelet.FlagName(name)]
+	for a := range kubelet.Arguments(arguments) {
+		f := a.Flag
 		switch {
-		case !strings.HasPrefix(name, "-"):
-			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --",
-				nodeconfig.Printable(argument))
+		case c.full():
+			return
+		case !strings.HasPrefix(a.Name, "-"):
+			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --", nodeconfig.Printable(a.Text))
 			continue
-		case !there:
-			c.fail(line, field, "unknown flag %s of the kubelet; %s", nodeconfig.Printable(name),
-				nearestFlag(name, known))
-			if !attached && i+1 < len(arguments) && !strings.HasPrefix(arguments[i+1], "-") {
-				i++
-			}
+		case f.Name == "":
+			c.fail(line, field, "unknown flag %s of the kubelet; %s", nodeconfig.Printable(a.Name), nearestFlag(a.Name))
 			continue
 		case f.Last != "":
 			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it",
-				name, f.Last)
+				a.Name, f.Last)
 		}
-		if !attached && !f.Boolean() {
-			if i+1 == len(arguments) {
-				c.fail(line, field, "%s: the value is missing", name)
-				continue
-			}
-			i++
-			value = arguments[i]
+		if a.Missing {
+			c.fail(line, field, "%s: the value is missing", a.Name)
+			continue
 		}
 		if f.Name == "max-pods" {
-			c.limit(line, field, value)
+			c.limit(line, field, a.Value)
 		}
-		for _, said := range flagProblems(kubelet.FlagName(name), value) {
-			c.fail(line, field, "%s: %s", name, said)
+		for _, said := range flagProblems(a) {
+			c.fail(line, field, "%s: %s", a.Name, said)
 		}
 	}
 }
@@ -261,25 +251,20 @@ func (c *checker) limit(line int, field, value string) {
 	c.maxPods = append(c.maxPods, value)
 }
 
-func nearestFlag(name string, known map[string]kubelet.Flag) string {
-	best := show.Nearest(kubelet.FlagName(name), sortedNames(known))
+func nearestFlag(name string) string {
+	best := show.Nearest(kubelet.FlagName(name), sortedNames(kubelet.Flags()))
 	if best == "" {
 		return "see kubelet --help"
 	}
 	return "did you mean --" + best + "?"
 }
 
-// flagProblems says what is wrong with the value of one flag, which is named without
-// dashes.
-func flagProblems(name, value string) []string {
+// flagProblems says what is wrong with the value of one flag.
+func flagProblems(a kubelet.Argument) []string {
 	var said []string
-	f := kubelet.Flags()[name]
-	if f.Boolean() && value == "" {
-		value = "true"
-	}
-	switch name {
+	switch a.Flag.Name {
 	case "node-labels":
-		for pair := range strings.SplitSeq(value, ",") {
+		for pair := range strings.SplitSeq(a.Value, ",") {
 			key, v, found := strings.Cut(pair, "=")
 			switch {
 			case pair == "":
@@ -290,13 +275,13 @@ func flagProblems(name, value string) []string {
 			}
 		}
 	case "register-with-taints":
-		for t := range strings.SplitSeq(value, ",") {
+		for t := range strings.SplitSeq(a.Value, ",") {
 			if _, err := parseTaint(t); err != nil && t != "" {
 				said = append(said, err.Error())
 			}
 		}
 	default:
-		return f.ValueProblems(value)
+		return a.Flag.ValueProblems(a.Value)
 	}
 	return said
 }
@@ -328,13 +313,9 @@ func reserved(name string) bool {
 
 func taintsOfFlags(flags []string) []string {
 	var taints []string
-	for i, flag := range flags {
-		value, found := strings.CutPrefix(flag, "--register-with-taints=")
-		if flag == "--register-with-taints" && i+1 < len(flags) {
-			value, found = flags[i+1], true
-		}
-		if found {
-			taints = append(taints, strings.Split(value, ",")...)
+	for a := range kubelet.Arguments(flags) {
+		if a.Flag.Name == "register-with-taints" {
+			taints = append(taints, strings.Split(a.Value, ",")...)
 		}
 	}
 	return taints

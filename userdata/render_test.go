@@ -56,6 +56,13 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 		assert.Equal(t, "integrity", lookup(document, "settings", "kernel", "lockdown"))
 		assert.Equal(t, []any{"192.168.0.10", "169.254.20.10"}, lookup(document, "settings", "kubernetes", "cluster-dns-ip"))
 	})
+	t.Run("Bottlerocket: the kubelet's DNS", func(t *testing.T) {
+		for list, want := range map[string]any{"10.100.0.10": "10.100.0.10", "172.20.0.10": "172.20.0.10", "1.1.1.1, 2.2.2.2": []any{"1.1.1.1", "2.2.2.2"}} {
+			document, err := nodeconfig.ReadTOML([]byte(rendered(t, "bottlerocket", "kubelet: {clusterDNS: ["+list+"]}\n")))
+			require.NoError(t, err)
+			assert.Equal(t, want, lookup(document, "settings", "kubernetes", "cluster-dns-ip"))
+		}
+	})
 	t.Run("terraform-aws-eks: Windows", func(t *testing.T) {
 		text := rendered(t, "windows", "pre: [\"[string]$Something = 'a'\"]\npost: [\"[string]$Something = 'b'\"]\n")
 		assert.True(t, strings.HasPrefix(text, "<powershell>\n[string]$Something = 'a'\n& "))
@@ -163,13 +170,15 @@ func TestContradictionsAreRefused(t *testing.T) {
 			assert.EqualError(t, err, c.Want)
 		})
 	}
-	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: [--reserved-cpus=0]\n"} {
+	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: ['--v=2 --reserved-cpus=0']\n"} {
 		text := written(t, "al2023", "", describe(t, more))
 		assert.Contains(t, string(text), "kubeReservedCgroup: \"\"\n", "the kubelet refuses reserved CPUs with reserved cgroups")
 	}
 	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
 	_, err := Render("bottlerocket", "", n)
 	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.max-pods: 20 contradicts 10 of the rest of the description")
+	_, err = Render("bottlerocket", "", describe(t, "kubelet: {clusterDNS: [172.20.0.10]}\nsettings: {kubernetes: {cluster-dns-ip: 10.100.0.10}}\n"))
+	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.cluster-dns-ip: 10.100.0.10 contradicts 172.20.0.10 of the rest of the description")
 	_, err = Render("bottlerocket", "", describe(t, "kubelet: {podsPerCore: 2}\n"))
 	assert.EqualError(t, err, "writing user data for bottlerocket: kubelet.podsPerCore: Bottlerocket has no setting for it")
 	_, err = Render("al2", "", describe(t, "featureGates: {FastImagePull: true}\nnetwork: {domains: [a]}\n"))
@@ -220,6 +229,8 @@ func TestReportsHaveTheClusterDNS(t *testing.T) {
 		"#!/bin/bash\n/etc/eks/bootstrap.sh c --dns-cluster-ip 172.20.0.10\n":                                       {"172.20.0.10"},
 		nodeConfig + "    config:\n      clusterDNS: [10.100.0.10]\n":                                               {"10.100.0.10"},
 		nodeConfig + "    config:\n      clusterDNS: [10.100.0.10]\n    flags: ['--cluster-dns=1.2.3.4,5.6.7.8']\n": {"1.2.3.4", "5.6.7.8"},
+		nodeConfig + "    flags: ['--v=2 --cluster-dns=9.9.9.9']\n":                                                 {"9.9.9.9"},
+		nodeConfig + "    flags: ['--cluster_dns 9.9.9.9']\n":                                                       {"9.9.9.9"},
 		"[settings.kubernetes]\ncluster-name = \"c\"\ncluster-dns-ip = \"10.100.0.10\"\n":                           {"10.100.0.10"},
 		"[settings.kubernetes]\ncluster-name = \"c\"\ncluster-dns-ip = [\"10.100.0.10\", \"fd00::a\"]\n":            {"10.100.0.10", "fd00::a"},
 		"#!/bin/bash\n/etc/eks/bootstrap.sh c\n":                                                                    nil,

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -143,34 +144,69 @@ func splitList(value string) ([]string, error) {
 	return csv.NewReader(strings.NewReader(value)).Read()
 }
 
+// Argument is a flag in a command line of the kubelet, or a word that is none.
+type Argument struct {
+	// Index is that of the flag's word.
+	Index int
+	// Text has the words as they were written, and Name those before the value.
+	Text, Name string
+	// Flag is empty if the kubelet has no such flag.
+	Flag Flag
+	// Value is "true" for a boolean flag without a value.
+	Value string
+	// Missing says that the flag's value is missing.
+	Missing bool
+}
+
+// Arguments reads a command line as the kubelet does: a value follows = or is the next word.
+func Arguments(words []string) iter.Seq[Argument] {
+	return func(yield func(Argument) bool) {
+		for i := 0; i < len(words); i++ {
+			name, value, attached := strings.Cut(words[i], "=")
+			a := Argument{Index: i, Text: words[i], Name: name, Value: value}
+			isFlag := strings.HasPrefix(name, "-")
+			if isFlag {
+				a.Flag = Flags()[FlagName(name)]
+			}
+			known, last := a.Flag.Name != "", i+1 == len(words)
+			switch {
+			case !isFlag, attached:
+			case a.Flag.Boolean():
+				a.Value = "true"
+			case known && last:
+				a.Missing = true
+			case known, !last && !strings.HasPrefix(words[i+1], "-"):
+				i++
+				a.Text, a.Value = a.Text+" "+words[i], words[i]
+			}
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
+
 // readFlags returns what is wrong with arguments, and the configuration that the others
 // set.
 func readFlags(minor int, arguments []string) (problems []Problem, fields map[string]any) {
 	c := config{fields: map[string]any{}}
-	for i := 0; i < len(arguments); i++ {
-		name, value, attached := strings.Cut(arguments[i], "=")
-		f, known := Flags()[FlagName(name)]
-		last, err := strconv.Atoi(f.Last)
+	for a := range Arguments(arguments) {
+		last, err := strconv.Atoi(a.Flag.Last)
 		said := ""
 		switch {
-		case !known || !strings.HasPrefix(name, "-"):
+		case a.Flag.Name == "":
 			said = "the kubelet has no such flag"
 		case err == nil && last < minor:
 			said = fmt.Sprintf("Kubernetes 1.%d was the last with this flag", last)
-		case attached:
-		case f.Boolean():
-			value = "true"
-		case i+1 == len(arguments):
+		case a.Missing:
 			said = "the value is missing"
 		default:
-			i++
-			value = arguments[i]
+			said = a.Flag.Problem(a.Value)
 		}
-		said = cmp.Or(said, f.Problem(value))
 		if said != "" {
-			problems = append(problems, Problem{Field: name, Text: said, Flag: true})
-		} else if f.Field != "" {
-			f.apply(c, value)
+			problems = append(problems, Problem{Field: a.Name, Text: said, Flag: true})
+		} else if a.Flag.Field != "" {
+			a.Flag.apply(c, a.Value)
 		}
 	}
 	return problems, c.fields

@@ -160,14 +160,13 @@ func span(minors []int) string {
 
 // FlagOf returns the index of the last argument that sets a field, or -1.
 func FlagOf(field string, arguments []string) int {
-	for i, argument := range slices.Backward(arguments) {
-		name, _, _ := strings.Cut(argument, "=")
-		f := Flags()[FlagName(name)].Field
-		if f != "" && strings.HasPrefix(argument, "-") && (f == field || strings.HasPrefix(field, f+".")) {
-			return i
+	index := -1
+	for a := range Arguments(arguments) {
+		if f := a.Flag.Field; f != "" && (f == field || strings.HasPrefix(field, f+".")) {
+			index = a.Index
 		}
 	}
-	return -1
+	return index
 }
 
 // ClusterCA is the file with the cluster's certificate authority.
