@@ -73,6 +73,10 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"Packages lists packages, but there is no package manager": func(d *Distro) { d.PackageManager = NoPackageManager() },
 		`OptionPackages: no step knows the option "x"`:             func(d *Distro) { d.OptionPackages["x"] = nil },
 		"FIPS: set either Enable or None":                          func(d *Distro) { d.FIPS.Enable = "x" },
+		"Kernel: set TakenFile or TakenBy, which show the arguments": func(d *Distro) {
+			d.FIPS, d.Kernel = FIPSModeSetup(), CommandLine{Name: "own", File: d.Kernel.File}
+		},
+		"Kernel: set Default, which the boot loader needs for another kernel": func(d *Distro) { d.Kernel.Default = nil },
 		`OptionPackages: "neuron" needs Kernels of the package manager`: func(d *Distro) {
 			d.PackageManager = dnfManager{}
 		},

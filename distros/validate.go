@@ -78,8 +78,10 @@ func (d Distro) checkSettings(wrong func(bool, string, ...any)) {
 	}
 	wrong(d.Kernel.File.Path == "" && len(d.Kernel.Take) == 0,
 		"Kernel: set File or Take, or no argument reaches the kernel")
-	wrong(len(d.Kernel.Take) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0,
+	wrong(len(d.Kernel.Take)+len(d.FIPS.Setup) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0,
 		"Kernel: set TakenFile or TakenBy, which show the arguments")
+	wrong(d.Kernel.TakenFile != "" && len(d.Kernel.Default) == 0,
+		"Kernel: set Default, which the boot loader needs for another kernel")
 	for _, s := range d.Settings() {
 		for _, f := range s.Files {
 			wrong(!strings.HasPrefix(f.Path, "/etc/") || f.Content == "" || f.Why == "",
