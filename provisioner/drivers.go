@@ -112,7 +112,8 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 	if err != nil && !errors.Is(err, host.ErrMountedRoot) { // the plan contains what a live run would look for
 		return nil, err
 	}
-	if missing := slices.DeleteFunc(packages, func(p string) bool { return have[p] != "" }); len(missing) > 0 {
+	missing := slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return have[p] != "" })
+	if len(missing) > 0 {
 		if n.spec.Kernel == "" {
 			return nil, surface.Errorf("%s: %s; set {kernel} to one that has it, or for which the package %s is built",
 				surface.Name(o.ID), lacks, packages[0])
@@ -125,7 +126,7 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 				if err := pm.Refresh(ctx, h); err != nil {
 					return err
 				}
-				return pm.Install(ctx, h, missing)
+				return errors.Join(pm.Install(ctx, h, missing), pm.Clean(ctx, h))
 			}})
 	}
 	for _, kernel := range kernels {

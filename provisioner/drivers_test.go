@@ -1,16 +1,21 @@
 package provisioner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -105,6 +110,46 @@ func TestPackagesOfDrivers(t *testing.T) {
 		n := nodeOf(t, c.distro, Spec{NVIDIA: c.nvidia, Kernel: c.kernel})
 		assert.Equal(t, c.want, n.driverPackages(), c.distro)
 	}
+}
+
+// asked is a package manager that does nothing but say what it was asked for.
+type asked struct {
+	distros.PackageManager
+	have  map[string]string
+	calls []string
+}
+
+func (r *asked) Installed(context.Context, *host.Host, []string) (map[string]string, error) {
+	return r.have, nil
+}
+
+func (r *asked) Refresh(context.Context, *host.Host) error { return r.call("refresh", nil) }
+func (r *asked) Clean(context.Context, *host.Host) error   { return r.call("clean", nil) }
+func (r *asked) Install(_ context.Context, _ *host.Host, names []string) error {
+	return r.call("install "+strings.Join(names, " "), errors.New("no space"))
+}
+
+func (r *asked) call(what string, err error) error {
+	r.calls = append(r.calls, what)
+	return err
+}
+
+// The package that builds a module is named by the error also when only its headers are
+// missing, and no downloads stay in the image when the installation fails.
+func TestPackagesOfAModule(t *testing.T) {
+	n := nodeOf(t, "debian", Spec{EFA: true})
+	h := hosttest.Root(t, nil)
+	pm := &asked{PackageManager: n.distro.PackageManager, have: map[string]string{"efa": "3.0"}}
+	n.distro.PackageManager = pm
+	efa := n.options()[0]
+	_, err := n.planModule(t.Context(), h, efa, []string{"6.2"})
+	require.EqualError(t, err, "efa: the kernel 6.2 has no module efa; set kernel to one that has it, or for which "+
+		"the package efa is built")
+	n.spec.Kernel = "linux-image-cloud-amd64"
+	actions, err := n.planModule(t.Context(), h, efa, []string{"6.2"})
+	require.NoError(t, err)
+	require.EqualError(t, actions[0].Do(t.Context(), nil), "no space")
+	assert.Equal(t, []string{"refresh", "install linux-headers-cloud-amd64", "clean"}, pm.calls)
 }
 
 // Kernels are those whose package is installed, and a module may be compressed or built in.
