@@ -62,7 +62,7 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
-	k8s.io/apimachinery v0.36.6
+	k8s.io/apimachinery v0.36.6 // indirect
 	k8s.io/kubelet v0.36.6
 	mvdan.cc/sh/v3 v3.14.1
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730

@@ -112,7 +112,7 @@ func TestPackagesOfDrivers(t *testing.T) {
 	}
 }
 
-// asked is a package manager that does nothing but say what it was asked for.
+// asked is a package manager that installs nothing and lists the calls.
 type asked struct {
 	distros.PackageManager
 	have  map[string]string
