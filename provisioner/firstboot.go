@@ -14,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -36,7 +37,7 @@ const authenticator = "aws-iam-authenticator"
 // searchPath are the folders in which services find commands (systemd.exec(5)).
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-func (n *node) bootFiles() []bootunits.File {
+func (n *node) bootFiles() ([]plan.File, []plan.SymbolicLink) {
 	return bootunits.Files(bootunits.Layout{
 		Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder,
 	})
@@ -54,9 +55,11 @@ func (n *node) firstBoot(ctx context.Context, h *host.Host) ([]plan.Action, erro
 		g.add(n.planBoot(h, m))
 	} else {
 		// another program's first boot stays
+		files, links := n.bootFiles()
 		g.add(planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
 			return name == path.Join(n.distro.CommandFolder, authenticator) ||
-				slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
+				slices.ContainsFunc(files, func(f plan.File) bool { return f.Path == name }) ||
+				slices.ContainsFunc(links, func(l plan.SymbolicLink) bool { return l.Path == name })
 		}))
 	}
 	stale := false
@@ -83,14 +86,11 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 		return nil, err
 	}
 	var g gathered
-	for _, f := range n.bootFiles() {
-		switch {
-		case f.Folder:
-			g.add(planFolder(h, f.Path, f.Why))
-		case f.Link == "":
-			g.add(plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why}}))
-		}
+	for _, f := range n.stepFiles("first-boot") {
+		g.add(planFolder(h, f.Path, f.Why))
 	}
+	files, _ := n.bootFiles()
+	g.add(plan.Files(h, files))
 	links, err := n.bootLinks(h)
 	g.add(nil, err)
 	g.add(plan.Links(h, links))
@@ -100,12 +100,7 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 // bootLinks are the links for first boot. eksnode replaces aws-iam-authenticator
 // when the image has none.
 func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
-	var links []plan.SymbolicLink
-	for _, f := range n.bootFiles() {
-		if f.Link != "" {
-			links = append(links, plan.SymbolicLink{Path: f.Path, To: f.Link, Why: f.Why})
-		}
-	}
+	_, links := n.bootFiles()
 	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()),
 		Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
 	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
@@ -127,31 +122,25 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 // lost, or run in addition to eksnode's.
 func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 	var p problems
-	for _, f := range n.bootFiles() {
-		if f.Folder || recorded(m, f.Path) {
-			continue
-		}
-		there, err := plan.IsThere(h, f.Path)
-		if err != nil {
-			return fmt.Errorf("searching for another first boot: %w", err)
-		}
-		if same, err := isBootFile(h, f); err != nil {
-			return err
-		} else if there && !same {
-			p.add("%s belongs to another first boot: set %s to keep that first boot, or remove the file", f.Path,
+	check := func(name string, same bool, err error) {
+		there, isThere := plan.IsThere(h, name)
+		if err = errors.Join(isThere, err); err != nil {
+			p = append(p, fmt.Errorf("searching for another first boot: %w", err))
+		} else if there && !same && !recorded(m, name) {
+			p.add("%s belongs to another first boot: set %s to keep that first boot, or remove the file", name,
 				surface.Name("bootstrap").Is(bootNone))
 		}
 	}
-	return errors.Join(p...)
-}
-
-// isBootFile says whether a killed run left the file before it wrote the manifest.
-func isBootFile(h *host.Host, f bootunits.File) (bool, error) {
-	if f.Link != "" {
-		to, err := h.Files.ReadlinkIfPossible(f.Path)
-		return err == nil && to == f.Link, nil
+	files, links := n.bootFiles()
+	for _, f := range files {
+		same, err := f.IsThere(h) // a killed run left it before it wrote the manifest
+		check(f.Path, same, err)
 	}
-	return plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}.IsThere(h)
+	for _, l := range links {
+		to, err := h.Files.ReadlinkIfPossible(l.Path)
+		check(l.Path, err == nil && to == l.To, nil)
+	}
+	return errors.Join(p...)
 }
 
 func recorded(m *manifest.Manifest, name string) bool {
@@ -163,12 +152,8 @@ func (n *node) bootRecords(h *host.Host) ([]manifest.File, error) {
 	if !n.spec.joins() {
 		return nil, nil
 	}
-	var records []manifest.File
-	for _, f := range n.bootFiles() {
-		if !f.Folder && f.Link == "" {
-			records = append(records, record(plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}))
-		}
-	}
+	files, _ := n.bootFiles()
+	records := show.Each(files, record)
 	links, err := n.bootLinks(h)
 	for _, l := range links {
 		records = append(records, manifest.File{Path: l.Path, Mode: 0o777, Link: l.To})

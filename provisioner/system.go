@@ -164,19 +164,22 @@ func relabeled(said string) string {
 // written are the existing paths that provisioning writes.
 func (n *node) written(h *host.Host) ([]string, error) {
 	paths := []string{n.commandPath()}
-	for _, f := range append(n.stepFiles("directories"), n.writtenFiles()...) {
+	folders := n.stepFiles("directories")
+	if n.spec.joins() {
+		folders = append(folders, n.stepFiles("first-boot")...)
+	}
+	for _, f := range append(folders, n.writtenFiles()...) {
 		paths = append(paths, f.Path)
 	}
-	if n.spec.joins() {
-		for _, f := range n.bootFiles() {
-			paths = append(paths, f.Path)
-		}
+	boot, err := n.bootRecords(h)
+	for _, f := range boot {
+		paths = append(paths, f.Path)
 	}
 	for _, d := range n.downloads {
 		paths = append(paths, d.Target)
 	}
 	slices.Sort(paths)
-	var errs []error
+	errs := []error{err}
 	there := slices.DeleteFunc(slices.Compact(paths), func(name string) bool {
 		exists, err := h.Exists(name)
 		errs = append(errs, err)

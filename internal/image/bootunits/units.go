@@ -7,10 +7,10 @@ package bootunits
 import (
 	"bytes"
 	"embed"
-	"io/fs"
 	"path"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 //go:embed assets
@@ -22,20 +22,6 @@ type Layout struct {
 	Command string
 	// Commands is the folder of commands, and Units the folder of units.
 	Commands, Units string
-}
-
-// File is one file, link or folder. Root owns it.
-type File struct {
-	Path string
-	Mode fs.FileMode
-	// Content is the content of a file, and nil for a link or a folder.
-	Content []byte
-	// Link is the target of a symbolic link, and otherwise empty.
-	Link string
-	// Folder says that it is a folder.
-	Folder bool
-	// Why names the purpose of the file.
-	Why string
 }
 
 // wants is the folder in which systemd finds the units to start at boot.
@@ -62,27 +48,23 @@ func Preset() []string {
 	return show.Each(Units(), func(name string) string { return "enable " + name })
 }
 
-// Files lists all files, folders first.
-func Files(l Layout) []File {
-	list := []File{
-		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true,
-			Why: "user data scripts put NodeConfigs here for the run phase"},
-		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"),
-			Why: "user data in the form of Amazon Linux 2 calls this script"},
-		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command),
-			Why: "user data in the form of Amazon Linux 2023 calls this command"},
+// Files returns all files and links.
+func Files(l Layout) (files []plan.File, links []plan.SymbolicLink) {
+	command := l.Command
+	if path.Dir(l.Command) == path.Clean(l.Commands) {
+		command = path.Base(l.Command)
 	}
-	if path.Dir(l.Command) != path.Clean(l.Commands) {
-		list[2].Link = l.Command
-	}
+	files = []plan.File{{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"),
+		Why: "user data in the form of Amazon Linux 2 calls this script"}}
+	links = []plan.SymbolicLink{{Path: path.Join(l.Commands, "nodeadm"), To: command,
+		Why: "user data in the form of Amazon Linux 2023 calls this command"}}
 	for _, u := range boot {
-		list = append(list,
-			File{Path: path.Join(l.Units, u.name), Mode: 0o644, Content: l.read(u.name), Why: u.why},
-			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name),
-				Why: "starts the unit at boot"},
-		)
+		file := plan.File{Path: path.Join(l.Units, u.name), Mode: 0o644, Content: l.read(u.name), Why: u.why}
+		files = append(files, file)
+		links = append(links,
+			plan.SymbolicLink{Path: path.Join(wants, u.name), To: file.Path, Why: "starts the unit at boot"})
 	}
-	return list
+	return files, links
 }
 
 func (l Layout) read(name string) []byte {

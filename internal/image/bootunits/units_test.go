@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 func layout() Layout {
@@ -18,43 +19,37 @@ func layout() Layout {
 }
 
 func TestFilesAreComplete(t *testing.T) {
-	links := map[string]string{}
-	paths := map[string]bool{}
-	for _, f := range Files(layout()) {
+	files, links := Files(layout())
+	paths, targets := map[string]bool{}, map[string]string{}
+	for _, f := range files {
 		assert.False(t, paths[f.Path], f.Path)
 		paths[f.Path] = true
 		assert.NotContains(t, string(f.Content), "{", f.Path)
+		assert.NotEmpty(t, f.Content, f.Path)
 		assert.NotEmpty(t, f.Why, f.Path)
-		assert.Equal(t, 1, count(f.Content != nil, f.Link != "", f.Folder), "%s is one of file, link, folder", f.Path)
-		if f.Link != "" {
-			links[f.Path] = f.Link
-		}
+	}
+	for _, l := range links {
+		assert.False(t, paths[l.Path], l.Path)
+		assert.NotEmpty(t, l.Why, l.Path)
+		targets[l.Path] = l.To
 	}
 	assert.Equal(t, map[string]string{
 		"/usr/bin/nodeadm": "eksnode",
 		"/etc/systemd/system/multi-user.target.wants/eksnode-network.service": "/usr/lib/systemd/system/eksnode-network.service",
 		"/etc/systemd/system/multi-user.target.wants/eksnode-config.service":  "/usr/lib/systemd/system/eksnode-config.service",
 		"/etc/systemd/system/multi-user.target.wants/eksnode-run.service":     "/usr/lib/systemd/system/eksnode-run.service",
-	}, links)
+	}, targets)
 	assert.Equal(t, []string{"enable eksnode-network.service", "enable eksnode-config.service", "enable eksnode-run.service"}, Preset())
 }
 
-func count(all ...bool) int {
-	n := 0
-	for _, b := range all {
-		if b {
-			n++
-		}
-	}
-	return n
-}
-
 func TestAReadOnlyUsr(t *testing.T) {
-	for _, f := range Files(Layout{Command: "/opt/eksnode/bin/eksnode", Commands: "/opt/bin", Units: "/etc/systemd/system"}) {
-		if f.Path == "/opt/bin/nodeadm" {
-			assert.Equal(t, "/opt/eksnode/bin/eksnode", f.Link)
-		}
+	files, links := Files(Layout{Command: "/opt/eksnode/bin/eksnode", Commands: "/opt/bin", Units: "/etc/systemd/system"})
+	assert.Equal(t, plan.SymbolicLink{Path: "/opt/bin/nodeadm", To: "/opt/eksnode/bin/eksnode", Why: links[0].Why}, links[0])
+	for _, f := range files {
 		assert.False(t, strings.HasPrefix(f.Path, "/usr"), f.Path)
+	}
+	for _, l := range links {
+		assert.False(t, strings.HasPrefix(l.Path, "/usr"), l.Path)
 	}
 }
 
@@ -66,8 +61,9 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	command := filepath.Join(root, "eksnode")
 	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\n"), 0o755))
 	var names []string
-	for _, f := range Files(Layout{Command: command, Commands: root, Units: root}) {
-		if filepath.Dir(f.Path) == root && f.Content != nil {
+	files, _ := Files(Layout{Command: command, Commands: root, Units: root})
+	for _, f := range files {
+		if filepath.Dir(f.Path) == root {
 			require.NoError(t, os.WriteFile(f.Path, f.Content, 0o644))
 			names = append(names, f.Path)
 		}
@@ -82,8 +78,9 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 // The order of the units in a boot. Distributions place cloud-init differently.
 func TestTheOrderOfABoot(t *testing.T) {
 	units := map[string]string{}
-	for _, f := range Files(layout()) {
-		units[filepath.Base(f.Path)] += string(f.Content)
+	files, _ := Files(layout())
+	for _, f := range files {
+		units[filepath.Base(f.Path)] = string(f.Content)
 	}
 	for unit, lines := range map[string][]string{
 		"eksnode-network.service": {"DefaultDependencies=no", "After=local-fs.target systemd-udevd.service systemd-networkd.service NetworkManager.service wickedd.service wicked.service networking.service",
@@ -104,11 +101,9 @@ func TestTheScriptPassesItsArguments(t *testing.T) {
 	command := filepath.Join(root, "eksnode")
 	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755))
 	script := filepath.Join(root, "bootstrap.sh")
-	for _, f := range Files(Layout{Command: command, Commands: root, Units: root}) {
-		if f.Path == "/etc/eks/bootstrap.sh" {
-			require.NoError(t, os.WriteFile(script, f.Content, f.Mode))
-		}
-	}
+	files, _ := Files(Layout{Command: command, Commands: root, Units: root})
+	require.Equal(t, "/etc/eks/bootstrap.sh", files[0].Path)
+	require.NoError(t, os.WriteFile(script, files[0].Content, files[0].Mode))
 	for _, shell := range [][]string{{script}, {"sh", script}, {"bash", "-xe", script}} {
 		cmd := exec.Command(shell[0], append(shell[1:], "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=2", "")...)
 		out, err := cmd.Output()
