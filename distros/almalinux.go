@@ -8,19 +8,13 @@ func almaLinux() Distro {
 		{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64",
 			Sources: []string{"https://wiki.almalinux.org/cloud/AWS.html"}},
 	}
-	d.CloudImages = []CloudImage{
-		{Version: "9",
-			URL:       almaRepository + "9/cloud/{arch}/images/AlmaLinux-9-GenericCloud-latest.{arch}.qcow2",
-			Sums:      almaRepository + "9/cloud/{arch}/images/CHECKSUM",
-			Signature: "{sums}.asc", Key: "almalinux-9",
-			AMD64: "x86_64", ARM64: "aarch64"},
-		{Version: "10",
-			URL:       almaRepository + "10/cloud/{arch}/images/AlmaLinux-10-GenericCloud-latest.{arch}.qcow2",
-			Sums:      almaRepository + "10/cloud/{arch}/images/CHECKSUM",
-			Signature: "{sums}.asc", Key: "almalinux-10",
-			AMD64: "x86_64", ARM64: "aarch64"},
+	for _, version := range d.Versions {
+		folder := "https://repo.almalinux.org/almalinux/" + version + "/cloud/{arch}/images/"
+		d.CloudImages = append(d.CloudImages, CloudImage{
+			Version: version, URL: folder + "AlmaLinux-" + version + "-GenericCloud-latest.{arch}.qcow2",
+			Sums: folder + "CHECKSUM", Signature: "{sums}.asc", Key: "almalinux-" + version,
+			AMD64: "x86_64", ARM64: "aarch64",
+		})
 	}
 	return d
 }
-
-const almaRepository = "https://repo.almalinux.org/almalinux/"

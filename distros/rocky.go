@@ -9,12 +9,12 @@ func rocky() Distro {
 			Sources: []string{"https://github.com/plus3it/spel/blob/master/spel/minimal-linux.pkr.hcl",
 				"https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
 	}
-	d.CloudImages = []CloudImage{
-		{Version: "9", URL: "https://dl.rockylinux.org/pub/rocky/9/images/{arch}/Rocky-9-EC2-Base.latest.{arch}.qcow2",
-			Sums: "https://dl.rockylinux.org/pub/rocky/9/images/{arch}/CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
-		{Version: "10",
-			URL:  "https://dl.rockylinux.org/pub/rocky/10/images/{arch}/Rocky-10-EC2-Base.latest.{arch}.qcow2",
-			Sums: "https://dl.rockylinux.org/pub/rocky/10/images/{arch}/CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
+	for _, version := range d.Versions {
+		folder := "https://dl.rockylinux.org/pub/rocky/" + version + "/images/{arch}/"
+		d.CloudImages = append(d.CloudImages, CloudImage{
+			Version: version, URL: folder + "Rocky-" + version + "-EC2-Base.latest.{arch}.qcow2",
+			Sums: folder + "CHECKSUM", AMD64: "x86_64", ARM64: "aarch64",
+		})
 	}
 	return d
 }

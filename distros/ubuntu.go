@@ -20,36 +20,23 @@ func ubuntu() Distro {
 		Levels: []string{CIS1, CIS2, STIG}}
 	d.Time = DebianChrony()
 	d.DefaultUser = "ubuntu"
-	d.BaseImages = []BaseImage{
-		{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
-			Name:      "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*",
-			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id",
-			AMD64:     "amd64", ARM64: "arm64",
-			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-		{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
-			Name:      "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*",
-			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id",
-			AMD64:     "amd64", ARM64: "arm64",
-			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-		{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323",
-			Name:      "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*",
-			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id",
-			AMD64:     "amd64", ARM64: "arm64",
-			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-	}
-	d.CloudImages = []CloudImage{
-		{Version: "22.04",
-			URL:  "https://cloud-images.ubuntu.com/releases/jammy/release/ubuntu-22.04-server-cloudimg-{arch}.img",
-			Sums: "https://cloud-images.ubuntu.com/releases/jammy/release/SHA256SUMS", Signature: "{sums}.gpg",
-			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
-		{Version: "24.04",
-			URL:  "https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-{arch}.img",
-			Sums: "https://cloud-images.ubuntu.com/releases/noble/release/SHA256SUMS", Signature: "{sums}.gpg",
-			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
-		{Version: "26.04",
-			URL:  "https://cloud-images.ubuntu.com/releases/resolute/release/ubuntu-26.04-server-cloudimg-{arch}.img",
-			Sums: "https://cloud-images.ubuntu.com/releases/resolute/release/SHA256SUMS", Signature: "{sums}.gpg",
-			Key: "ubuntu", AMD64: "amd64", ARM64: "arm64"},
+	for _, r := range []struct{ version, code, disk, volume string }{
+		{"22.04", "jammy", "hvm-ssd", "gp2"}, {"24.04", "noble", "hvm-ssd-gp3", "gp3"},
+		{"26.04", "resolute", "hvm-ssd-gp3", "gp3"},
+	} {
+		d.BaseImages = append(d.BaseImages, BaseImage{
+			Versions: []string{r.version}, Owner: "099720109477", ChinaOwner: "837727238323",
+			Name: "ubuntu/images/" + r.disk + "/ubuntu-" + r.code + "-{version}-{arch}-server-*",
+			Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-" + r.volume +
+				"/ami-id",
+			AMD64: "amd64", ARM64: "arm64",
+			Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"},
+		})
+		folder := "https://cloud-images.ubuntu.com/releases/" + r.code + "/release/"
+		d.CloudImages = append(d.CloudImages, CloudImage{
+			Version: r.version, URL: folder + "ubuntu-" + r.version + "-server-cloudimg-{arch}.img",
+			Sums: folder + "SHA256SUMS", Signature: "{sums}.gpg", Key: "ubuntu", AMD64: "amd64", ARM64: "arm64",
+		})
 	}
 	return d
 }
