@@ -58,26 +58,26 @@ func TestContainerd2(t *testing.T) {
 	}
 }
 
-// The archives have the versions of the asset table, or of the field versions.
-func TestContainerd2WithACompleteVersion(t *testing.T) {
-	spec := Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}
-	n := nodeFor(t, spec, releaseOf(t, "debian"), "arm64")
-	for _, d := range n.downloads {
-		if d.ID == "containerd" {
-			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-static-2.1.5-linux-arm64.tar.gz", d.URL)
-		}
-	}
-}
-
 // A line or a complete version comes from the archive, also where the package is new.
 func TestContainerdOfALine(t *testing.T) {
-	for value, want := range map[string]string{"2.3": "2.3.7", "2.4.1": "2.4.1"} {
-		for _, fixture := range []string{"debian", "amazonlinux2023", "rocky"} {
-			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: value}, releaseOf(t, fixture), "amd64")
+	of := func(value string) Spec { return Spec{KubernetesVersion: "1.34.4", Containerd: value} }
+	byVersions := of("2")
+	byVersions.Versions = map[string]string{"containerd": "2.1.5"}
+	for want, c := range map[string]struct {
+		spec     Spec
+		fixtures []string
+	}{
+		"2.3.7": {of("2.3"), []string{"debian", "amazonlinux2023", "rocky"}},
+		"2.4.1": {of("2.4.1"), []string{"debian", "amazonlinux2023", "rocky"}},
+		"2.1.5": {byVersions, []string{"debian"}},
+	} {
+		for _, fixture := range c.fixtures {
+			n := nodeFor(t, c.spec, releaseOf(t, fixture), "arm64")
 			assert.NotContains(t, n.packageNames(), "containerd")
 			at := slices.IndexFunc(n.downloads, func(d asset.Download) bool { return d.ID == "containerd" })
 			require.GreaterOrEqual(t, at, 0, fixture)
-			assert.Contains(t, n.downloads[at].URL, "containerd-static-"+want+"-linux")
+			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v"+want+
+				"/containerd-static-"+want+"-linux-arm64.tar.gz", n.downloads[at].URL)
 		}
 	}
 }
