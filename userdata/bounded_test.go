@@ -59,15 +59,6 @@ func archiveIn(depth int) string {
 	return text
 }
 
-func aliasLists(depth, wide int) string {
-	var b strings.Builder
-	b.WriteString("a0: &a0 [x]\n")
-	for i := 1; i <= depth; i++ {
-		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), wide), ", "))
-	}
-	return b.String()
-}
-
 // slowTexts are those of the file, by kind and name.
 func slowTexts(t testing.TB) map[string]map[string]string {
 	var slow map[string]map[string]string

@@ -111,7 +111,7 @@ func fill(t testing.TB, text string, words map[string]any) string {
 		"unpadded": func(text string) string { return strings.TrimRight(text, "=") },
 		"urlsafe":  strings.NewReplacer("+", "-", "/", "_").Replace,
 		"filled":   filled, "nested": nested, "numbered": numbered, "doubling": doubling, "archiveIn": archiveIn,
-		"aliases": aliases, "aliasLists": aliasLists,
+		"aliases": aliases,
 	}
 	parsed, err := template.New("").Delims("<%", "%>").Funcs(functions).Parse(text)
 	require.NoError(t, err, text)

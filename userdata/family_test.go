@@ -13,7 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 func node() Node {
@@ -27,36 +27,29 @@ func node() Node {
 
 const flags = "--node-labels=example.com/zone=b.c,team=a --register-with-taints=dedicated=gpu:NoSchedule,cold:NoExecute"
 
+// callIn returns the arguments with which user data of al2 calls bootstrap.sh.
+func callIn(t *testing.T, text []byte) []string {
+	t.Helper()
+	parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
+	require.Len(t, parts, 1)
+	s, err := readShell(parts[0].Text, "bash")
+	require.NoError(t, err)
+	return show.Each(s.commands[1][1:], func(w word) string { return w.text })
+}
+
 // First boot's parser reads the rendered user data of al2 and ubuntu.
 func TestBootstrapCallsRoundTrip(t *testing.T) {
-	for _, family := range []string{"al2", "ubuntu"} {
-		t.Run(family, func(t *testing.T) {
-			text, err := Render(family, "", node())
-			require.NoError(t, err)
-			var words []string
-			if family == "al2" {
-				parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
-				require.Len(t, parts, 1)
-				s, err := readShell(parts[0].Text, "bash")
-				require.NoError(t, err)
-				for _, w := range s.commands[1][1:] {
-					words = append(words, w.text)
-				}
-			} else {
-				words, err = node().bootstrapArguments()
-				require.NoError(t, err)
-				for _, w := range words {
-					assert.Contains(t, string(text), w)
-				}
-			}
-			a, err := arguments.Parse(words)
-			require.NoError(t, err)
-			require.NoError(t, a.Validate())
-			want := arguments.New()
-			want.Cluster, want.Endpoint, want.CA = "my-cluster", node().Cluster.Endpoint, authority
-			want.DNS, want.UseMaxPods, want.KubeletExtraArgs = []string{"10.100.0.10"}, false, flags+" --max-pods=58"
-			assert.Equal(t, want, a)
-		})
+	words := callIn(t, written(t, "al2", "", node()))
+	a, err := arguments.Parse(words)
+	require.NoError(t, err)
+	require.NoError(t, a.Validate())
+	want := arguments.New()
+	want.Cluster, want.Endpoint, want.CA = "my-cluster", node().Cluster.Endpoint, authority
+	want.DNS, want.UseMaxPods, want.KubeletExtraArgs = []string{"10.100.0.10"}, false, flags+" --max-pods=58"
+	assert.Equal(t, want, a)
+	ubuntu := written(t, "ubuntu", "", node())
+	for _, w := range words {
+		assert.Contains(t, string(ubuntu), w)
 	}
 }
 
@@ -188,19 +181,7 @@ func TestParseNodeReadsADescription(t *testing.T) {
 	assert.EqualError(t, err, `the description:1: cluster.nam: unknown field; did you mean name?`)
 }
 
-func TestCompressedUserDataIsChecked(t *testing.T) {
-	text := written(t, "al2023", "", node())
-	packed := testkit.Gzip(text)
-	for name, content := range map[string][]byte{
-		"base64":       []byte(base64.StdEncoding.EncodeToString(text)),
-		"gzip":         packed,
-		"gzip, base64": []byte(base64.StdEncoding.EncodeToString(packed) + "\n"),
-	} {
-		r, err := Check(content, "")
-		require.NoError(t, err, name)
-		assert.Equal(t, "al2023", r.Family, name)
-		assert.Empty(t, r.Problems, name)
-	}
+func TestUserDataOfNoFamily(t *testing.T) {
 	_, err := Check([]byte("\x1f\x8b\x08nonsense"), "")
 	assert.EqualError(t, err, "reading user data: decompressing: unexpected EOF")
 	_, err = Check([]byte("hello"), "")

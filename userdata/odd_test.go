@@ -98,19 +98,11 @@ func TestOutpostClustersAreRendered(t *testing.T) {
 func TestRenderedValuesAreQuoted(t *testing.T) {
 	n := node()
 	n.KubeletArgs = []string{`--system-reserved=cpu=100m,memory='1Gi'`, `--image-gc-high-threshold="85"`}
-	text := written(t, "al2", "", n)
-	parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
-	var words []string
-	s, err := readShell(parts[0].Text, "bash")
-	require.NoError(t, err)
-	for _, w := range s.commands[1][1:] {
-		words = append(words, w.text)
-	}
 	args, err := n.bootstrapArguments()
 	require.NoError(t, err)
-	assert.Equal(t, args, words)
+	assert.Equal(t, args, callIn(t, written(t, "al2", "", n)))
 
-	text = written(t, "windows", "", n)
+	text := written(t, "windows", "", n)
 	assert.Contains(t, string(text), `memory=''1Gi'' --image-gc-high-threshold="85" --max-pods=58'`)
 	var given string
 	commands, _ := powershellCommands(strings.TrimPrefix(string(text), windowsOpen))
