@@ -181,7 +181,7 @@ func TestTheManifestDescribesTheMachine(t *testing.T) {
 	assert.Equal(t, "12", m.DistroVersion)
 	assert.Equal(t, "amd64", m.Arch)
 	assert.Equal(t, "1.34.4", m.KubernetesVersion)
-	assert.Equal(t, debianNode(t, Spec{KubernetesVersion: "1.34.4"}).unitIntentions(), m.Units)
+	assert.Equal(t, nodeOf(t, "debian", Spec{}).unitIntentions(), m.Units)
 	assert.Contains(t, m.Packages, manifest.Package{Name: "containerd", Version: "1.0"})
 	assert.Len(t, m.Packages, len(d.AllPackages()))
 	kubelet, ok := m.Asset("kubelet")

@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // moduleSource is a package of a module's source, which dkms builds. more are lines of dkms.conf.
@@ -49,10 +48,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 			Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
 		n := nodeFor(t, s, bareDebian(t), "amd64")
-		items := pick(n, "packages", "kernel", "drivers")
-		outcomes, err := plan.Apply(t.Context(), h, items, nil)
-		require.NoError(t, err)
-		t.Log(outcomes[2].Actions)
+		require.NoError(t, settle(t, h, pick(n, "packages", "kernel", "drivers")...))
 		for _, module := range []string{"efa", "neuron"} {
 			built := testkit.Glob(t, "/lib/modules/*-cloud-amd64/updates/dkms/"+module+".ko*")
 			require.Len(t, built, 1, module)
@@ -61,17 +57,12 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 			assert.Contains(t, string(magic), filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(built[0])))))
 		}
 		assert.NoFileExists(t, dkmsKey)
-		for _, p := range plan.Make(t.Context(), h, items) {
-			assert.Empty(t, p.Actions, "a second run changes nothing")
-			assert.Empty(t, p.Error)
-		}
 
 		n.spec.Kernel = ""
 		testkit.Write(t, "/lib/modules/6.2/modules.order", "")
 		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg", "--remove", "efa"}})
 		require.NoError(t, err)
-		_, err = plan.Apply(t.Context(), h, pick(n, "drivers"), nil)
-		assert.ErrorContains(t, err, "efa: the kernel 6.2 has no module efa; set kernel to one that has it, "+
+		assert.ErrorContains(t, settle(t, h, pick(n, "drivers")...), "efa: the kernel 6.2 has no module efa; set kernel to one that has it, "+
 			"or for which the package efa is built")
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // nvidiaRepository has two lines of a driver, as NVIDIA's repository for Debian does, with
@@ -58,12 +57,8 @@ func TestTheDriverOfALine(t *testing.T) {
 			require.NoError(t, s.Validate())
 			n, err := newNode(s, bareDebian(t), "amd64")
 			require.NoError(t, err)
-			items := pick(n, "packages", "drivers", "system")
-			if _, err = plan.Apply(t.Context(), h, items, nil); err != nil {
+			if err := settle(t, h, pick(n, "packages", "drivers", "system")...); err != nil {
 				return err
-			}
-			for _, p := range plan.Make(t.Context(), h, items) {
-				assert.Empty(t, p.Actions, "a second run changes nothing")
 			}
 			held, err := n.distro.PackageManager.Held(h, n.driverPackages())
 			require.NoError(t, err)

@@ -97,7 +97,7 @@ func TestAnotherAuthenticatorStays(t *testing.T) {
 // The next provision finishes one that was killed before it wrote the manifest.
 func TestAFirstBootWithoutItsManifest(t *testing.T) {
 	h, d, _, spec := scene(t)
-	n := debianNode(t, spec)
+	n := nodeOf(t, "debian", spec)
 	actions, err := n.planBoot(h, nil)
 	require.NoError(t, err)
 	for _, a := range actions {

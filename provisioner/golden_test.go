@@ -105,6 +105,20 @@ func TestPlanningChangesNothing(t *testing.T) {
 	assert.Len(t, testkit.Names(t, filepath.Join(h.Root(), "etc")), 1)
 }
 
+// settle applies items, after which a second run has nothing to do.
+func settle(t *testing.T, h *host.Host, items ...plan.Item) error {
+	t.Helper()
+	if _, err := plan.Apply(t.Context(), h, items, nil); err != nil {
+		return err
+	}
+	list := plan.Make(t.Context(), h, items)
+	requirePlanned(t, list)
+	for _, p := range list {
+		assert.Empty(t, p.Actions, p.Item)
+	}
+	return nil
+}
+
 // requirePlanned fails when a step returned an error.
 func requirePlanned(t *testing.T, list []plan.Planned) {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // TestRealLabels labels the written files with setfiles, which is restorecon with a
@@ -42,15 +41,11 @@ func TestRealLabels(t *testing.T) {
 		answer, err := pick(n, "labels")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, answer.Actions, 1)
-		_, err = plan.Apply(t.Context(), h, pick(n, "labels"), nil)
-		require.NoError(t, err)
+		require.NoError(t, settle(t, h, pick(n, "labels")...))
 
 		label := make([]byte, 64)
 		size, err := unix.Getxattr("/usr/bin/kubelet", "security.selinux", label)
 		require.NoError(t, err)
 		assert.Equal(t, "system_u:object_r:kubelet_exec_t:s0\x00", string(label[:size]))
-		answer, err = pick(n, "labels")[0].Plan(t.Context(), h)
-		require.NoError(t, err)
-		assert.Empty(t, answer.Actions)
 	})
 }

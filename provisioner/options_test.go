@@ -145,11 +145,7 @@ func TestOptionsAreInstalled(t *testing.T) {
 	const nvidiaConfig = "/etc/nvidia-container-runtime/config.toml"
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
 	n := nodeFor(t, everything(t, d), d, "amd64")
-	_, err := plan.Apply(t.Context(), h, pick(n, "system", "sysctls"), nil)
-	require.NoError(t, err)
-	again, err := pick(n, "system")[0].Plan(t.Context(), h)
-	require.NoError(t, err)
-	assert.Empty(t, again)
+	require.NoError(t, settle(t, h, pick(n, "system", "sysctls")...))
 
 	text, err := h.Content("/etc/login.defs")
 	require.NoError(t, err)
@@ -241,8 +237,7 @@ func TestKernelArguments(t *testing.T) {
 
 	n = nodeOf(t, "flatcar", Spec{KernelArguments: arguments})
 	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
-	_, err := plan.Apply(t.Context(), h, pick(n, "kernel-arguments"), nil)
-	require.NoError(t, err)
+	require.NoError(t, settle(t, h, pick(n, "kernel-arguments")...))
 	text := content(t, h, "/oem/grub.cfg")
 	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", text)
 }

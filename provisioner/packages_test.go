@@ -33,8 +33,7 @@ func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 		assert.Equal(t, plan.Install, answer.Actions[0].Verb)
 		assert.Equal(t, "eksnode-dependency", answer.Actions[0].Target)
 		assert.Equal(t, "an interrupted run left this package half installed", answer.Actions[0].Reason)
-		_, err = plan.Apply(t.Context(), h, pick(n, "packages"), nil)
-		require.NoError(t, err)
+		require.NoError(t, settle(t, h, pick(n, "packages")...))
 
 		_, err = os.Lstat(policy)
 		require.ErrorIs(t, err, os.ErrNotExist)

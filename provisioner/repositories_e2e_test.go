@@ -20,7 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // signedRepository makes a repository with the package eksnode-extra, and returns its text
@@ -58,13 +57,7 @@ func installing(t *testing.T, h *host.Host, s Spec) error {
 	require.NoError(t, s.Validate())
 	require.NoError(t, s.supportedBy(d))
 	n := nodeFor(t, s, d, "amd64")
-	if _, err := plan.Apply(t.Context(), h, pick(n, "packages"), nil); err != nil {
-		return err
-	}
-	answer, err := pick(n, "packages")[0].Plan(t.Context(), h)
-	require.NoError(t, err)
-	assert.Empty(t, answer.Actions, "a second run changes nothing")
-	return nil
+	return settle(t, h, pick(n, "packages")...)
 }
 
 const (
@@ -152,23 +145,15 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		authority := map[string]string{"example": certificate(t, "Example", true)}
 		trusting := nodeOf(t, "debian", Spec{CACertificates: authority})
-		apply := func(n *node) {
-			t.Helper()
-			_, err := plan.Apply(t.Context(), h, pick(n, "authorities"), nil)
-			require.NoError(t, err)
-		}
 		has, err := trusting.bundleHas(h)
 		require.NoError(t, err)
 		require.False(t, has)
-		apply(trusting)
+		require.NoError(t, settle(t, h, pick(trusting, "authorities")...))
 		has, err = trusting.bundleHas(h)
 		require.NoError(t, err)
 		assert.True(t, has)
-		left, err := pick(trusting, "authorities")[0].Plan(t.Context(), h)
-		require.NoError(t, err)
-		assert.Empty(t, left)
 
-		apply(nodeOf(t, "debian", Spec{}))
+		require.NoError(t, settle(t, h, pick(nodeOf(t, "debian", Spec{}), "authorities")...))
 		has, err = trusting.bundleHas(h)
 		require.NoError(t, err)
 		assert.False(t, has, "an authority that the spec no longer has is removed")

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // The service's own file keeps everything but its servers, once.
@@ -43,12 +42,9 @@ func TestServersReplaceThoseOfTheImage(t *testing.T) {
 			for file, text := range test.before {
 				require.NoError(t, h.Files.WriteFile(file, []byte(text), host.Attributes{Mode: 0o644}))
 			}
-			for range 2 {
-				_, err := plan.Apply(t.Context(), h, pick(n, "system"), nil)
-				require.NoError(t, err)
-				for file, want := range test.after {
-					assert.Equal(t, want, content(t, h, file))
-				}
+			require.NoError(t, settle(t, h, pick(n, "system")...))
+			for file, want := range test.after {
+				assert.Equal(t, want, content(t, h, file))
 			}
 		})
 	}

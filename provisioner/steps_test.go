@@ -20,13 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func debianNode(t *testing.T, spec Spec) *node {
-	t.Helper()
-	d := distroOf(t, "debian")
-	n := nodeFor(t, spec, d, "amd64")
-	return n
-}
-
 func TestRefusedSteps(t *testing.T) {
 	d := distroOf(t, "debian")
 	_, err := Steps(Spec{}, d, Inputs{Arch: "amd64"})
@@ -75,7 +68,7 @@ func TestRequirements(t *testing.T) {
 			f := good
 			f.places = append([]place(nil), good.places...)
 			test.change(&f)
-			err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).judge(f)
+			err := nodeOf(t, "debian", Spec{}).judge(f)
 			if test.err == "" {
 				require.NoError(t, err)
 				return
@@ -92,12 +85,12 @@ func TestRequirementsOfTheLiveMachine(t *testing.T) {
 		require.True(t, h.Offline())
 		require.NoError(t, os.RemoveAll("/sbin/init"))
 		image := "registry.test/team/app:1@sha256:" + strings.Repeat("0", 64)
-		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{image}}})
+		n := nodeOf(t, "debian", Spec{Containers: Containers{Images: []string{image}}})
 		_, err := n.requirements(t.Context(), h)
 		require.ErrorContains(t, err, "this machine does not start with systemd")
 		require.ErrorContains(t, err, "images and pause_image need a running containerd, which an offline root does not have")
 		require.NoError(t, os.Symlink("/usr/lib/systemd/systemd", "/sbin/init"))
-		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(t.Context(), h)
+		f, err := nodeOf(t, "debian", Spec{}).ask(t.Context(), h)
 		require.NoError(t, err)
 		assert.True(t, f.systemd)
 		assert.Zero(t, f.uid)
@@ -109,7 +102,7 @@ func TestRequirementsOfTheLiveMachine(t *testing.T) {
 
 // A dry run of an image root that starts with another program fails as the provision does.
 func TestRequirementsOfAnImageRoot(t *testing.T) {
-	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
+	n := nodeOf(t, "debian", Spec{})
 	_, err := n.requirements(t.Context(), hosttest.Root(t, map[string]string{"sbin/init": "sysvinit"}))
 	require.ErrorContains(t, err, "this machine does not start with systemd")
 	h := hosttest.Root(t, map[string]string{"sbin/telinit": ""})
@@ -121,7 +114,7 @@ func TestRequirementsOfAnImageRoot(t *testing.T) {
 }
 
 func TestSysctlFile(t *testing.T) {
-	n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"vm.swappiness": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
+	n := nodeOf(t, "debian", Spec{Sysctls: map[string]string{"vm.swappiness": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
 	assert.Equal(t, `# Kernel settings that the kubelet, kube-proxy and the VPC CNI need.
 fs.inotify.max_user_instances = 8192
 fs.inotify.max_user_watches = 524288
@@ -152,14 +145,13 @@ func TestSetSysctl(t *testing.T) {
 // kernel that may load no module cannot until a restart.
 func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", EFA: true, Sysctls: map[string]string{"vm.min_free_kbytes": "2147483647", "kernel.yama.ptrace_scope": "3", "user.max_user_namespaces": "0"}})
+		n := nodeOf(t, "debian", Spec{EFA: true, Sysctls: map[string]string{"vm.min_free_kbytes": "2147483647", "kernel.yama.ptrace_scope": "3", "user.max_user_namespaces": "0"}})
 		require.NoError(t, os.RemoveAll("/run/systemd/container"))
 		require.NoError(t, unix.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "")) // it replaces the kernel's settings
 		for name := range n.allSysctls() {
 			testkit.Write(t, sysctlPath(name), "untouched")
 		}
-		_, err := plan.Apply(t.Context(), h, pick(n, "sysctls"), nil)
-		require.NoError(t, err)
+		require.NoError(t, settle(t, h, pick(n, "sysctls")...))
 		for name := range n.allSysctls() {
 			text := testkit.Content(t, sysctlPath(name))
 			if !strings.HasPrefix(name, "net.") {
@@ -178,7 +170,7 @@ func TestTheBuilderMachineKeepsItsNetworksSettings(t *testing.T) {
 		const ttl = "/proc/sys/net/ipv4/ip_default_ttl"
 		before := testkit.Content(t, ttl)
 		require.NoError(t, inOwnNetwork(func() error { return setSysctl(h, "net.ipv4.ip_default_ttl", "77") }))
-		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"net.ipv4.ip_default_ttl": "78"}})
+		n := nodeOf(t, "debian", Spec{Sysctls: map[string]string{"net.ipv4.ip_default_ttl": "78"}})
 		require.NoError(t, n.trySysctls(h))
 		assert.Equal(t, before, testkit.Content(t, ttl))
 		n.spec.Sysctls["net.ipv4.ip_default_ttl"] = "banana"
@@ -205,7 +197,7 @@ func TestWithoutSwap(t *testing.T) {
 
 func TestTemplatesAreWritten(t *testing.T) {
 	var paths []string
-	for _, f := range debianNode(t, Spec{KubernetesVersion: "1.34.4"}).templateFiles() {
+	for _, f := range nodeOf(t, "debian", Spec{}).templateFiles() {
 		paths = append(paths, f.Path)
 		if strings.HasSuffix(f.Path, ".json") {
 			assert.True(t, json.Valid(f.Content), f.Path)
@@ -215,7 +207,7 @@ func TestTemplatesAreWritten(t *testing.T) {
 }
 
 func TestUnitsOfTheDistribution(t *testing.T) {
-	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
+	n := nodeOf(t, "debian", Spec{})
 	n.distro.CommandFolder, n.distro.UnitFolder = "/opt/bin", "/etc/systemd/system"
 	files := n.stepFiles("units")
 	assert.Equal(t, "/etc/systemd/system/kubelet.service", files[0].Path)

@@ -17,10 +17,8 @@ import (
 
 func nodeOf(t *testing.T, id string, spec Spec) *node {
 	t.Helper()
-	d := distroOf(t, id)
 	spec.KubernetesVersion = "1.34.4"
-	n := nodeFor(t, spec, d, "amd64")
-	return n
+	return nodeFor(t, spec, distroOf(t, id), "amd64")
 }
 
 // Every distribution's settings are written, and a second run changes nothing.
@@ -33,11 +31,7 @@ func TestSystemSettingsAreWritten(t *testing.T) {
 			}
 			h := bare(t, d)
 			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-			_, err := plan.Apply(t.Context(), h, pick(n, "system"), nil)
-			require.NoError(t, err)
-			again, err := pick(n, "system")[0].Plan(t.Context(), h)
-			require.NoError(t, err)
-			assert.Empty(t, again)
+			require.NoError(t, settle(t, h, pick(n, "system")...))
 			for _, s := range d.Settings() {
 				for _, f := range s.Files {
 					assert.Equal(t, f.Content, testkit.Content(t, filepath.Join(h.Root(), f.Path)))
@@ -138,8 +132,7 @@ func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
 	const dropIn = "systemd/system/multi-user.target.d/10-containerd-service.conf"
 	require.NoError(t, h.Files.MkdirAll("/usr/lib/systemd/system/multi-user.target.d", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "usr/lib", dropIn), []byte("[Unit]\nUpholds=containerd.service\n"), 0o644))
-	_, err := plan.Apply(t.Context(), h, pick(n, "units", "system"), nil)
-	require.NoError(t, err)
+	require.NoError(t, settle(t, h, pick(n, "units", "system")...))
 	to, err := h.Files.ReadlinkIfPossible("/etc/" + dropIn)
 	require.NoError(t, err)
 	assert.Equal(t, "/dev/null", to, "a file of the same name in /etc replaces the drop-in")

@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // install installs Debian's zram-generator, once: a copy of the machine has it.
@@ -63,13 +62,8 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 					testkit.Write(t, name, text)
 				}
 				require.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
-				step := pick(nodeOf(t, "fedora", Spec{}), "swap")[0]
-				_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
-				require.NoError(t, err)
+				require.NoError(t, settle(t, h, pick(nodeOf(t, "fedora", Spec{}), "swap")...))
 				assert.Empty(t, generated(t, h))
-				again, err := step.Plan(t.Context(), h)
-				require.NoError(t, err)
-				assert.Empty(t, again)
 			})
 		})
 	}
@@ -80,12 +74,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 func TestZramGeneratorMakesTheSwap(t *testing.T) {
 	install(t)
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		step := pick(nodeOf(t, "debian", Spec{Swap: "zram"}), "swap")[0]
-		_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
-		require.NoError(t, err)
+		require.NoError(t, settle(t, h, pick(nodeOf(t, "debian", Spec{Swap: "zram"}), "swap")...))
 		assert.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
-		again, err := step.Plan(t.Context(), h)
-		require.NoError(t, err)
-		assert.Empty(t, again)
 	})
 }
