@@ -226,14 +226,14 @@ func (c *checker) bootstrap(line int, before, words []word) {
 			c.warn(at, "--b64-cluster-ca", "base64 on Amazon Linux 2 refuses the value: %v", err)
 		}
 	}
+	extra := nodeconfig.Split(a.KubeletExtraArgs)
 	c.report.Cluster = Cluster{
 		Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR,
-		DNSAddresses: a.DNS, Outpost: a.ClusterID,
+		DNSAddresses: dnsOf(a.DNS, extra), Outpost: a.ClusterID,
 	}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
 	}
-	extra := nodeconfig.Split(a.KubeletExtraArgs)
 	c.scriptArguments(cmp.Or(lines["--kubelet-extra-args"], line), "--kubelet-extra-args", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }

@@ -244,13 +244,14 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
 	spec, of := merged.Spec, merged.Spec.Cluster
 	words := nodeconfig.Split(strings.Join(spec.Kubelet.Flags, " "))
+	dns, _ := spec.Kubelet.Config["clusterDNS"].([]any)
 	c.report.Cluster = Cluster{
 		Name: of.Name, Endpoint: of.APIServerEndpoint, CA: encode(of.CertificateAuthority), CIDR: of.CIDR,
-		DNSAddresses: dnsOf(spec.Kubelet.Config, words), Outpost: of.ID,
+		DNSAddresses: dnsOf(show.Each(dns, scalarText), words), Outpost: of.ID,
 	}
 	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
 	c.taints = append(c.taints, taintsOfFlags(words)...)
-	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
+	c.taints = append(c.taints, kubelet.Taints(spec.Kubelet.Config)...)
 	c.kubeletStarts(spec.Kubelet, places)
 	if broken {
 		return // what seems to be missing may stand where nothing could be read
@@ -328,39 +329,13 @@ func (c *checker) each(messages string, report func(line int, field, format stri
 	}
 }
 
-// dnsOf returns the addresses of the cluster's DNS that the kubelet gets. Its flag
-// wins.
-func dnsOf(config map[string]any, flags []string) []string {
-	list, _ := config["clusterDNS"].([]any)
-	addresses := show.Each(list, scalarText)
+// dnsOf returns the addresses of the cluster's DNS that the kubelet gets: those of its flag,
+// or else those of its configuration.
+func dnsOf(addresses, flags []string) []string {
 	for a := range kubelet.Arguments(flags) {
 		if a.Flag.Name == "cluster-dns" {
 			addresses = strings.Split(a.Value, ",")
 		}
 	}
 	return addresses
-}
-
-// taintsOfConfig returns the taints of a KubeletConfiguration in kubectl's form.
-func taintsOfConfig(config map[string]any) []string {
-	list, _ := config["registerWithTaints"].([]any)
-	var taints []string
-	for _, entry := range list {
-		t, ok := entry.(map[string]any)
-		if !ok {
-			continue
-		}
-		get := func(name string) string {
-			if t[name] == nil {
-				return ""
-			}
-			return scalarText(t[name])
-		}
-		text := get("key")
-		if value := get("value"); value != "" {
-			text += "=" + value
-		}
-		taints = append(taints, text+":"+get("effect"))
-	}
-	return taints
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 func renderBottlerocket(n Node, _ Family) ([]byte, error) {
@@ -59,11 +60,11 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	}
 	taints := map[string][]string{}
 	for _, text := range n.Taints {
-		t, err := parseTaint(text)
+		t, err := kubelet.ParseTaint(text)
 		if err != nil {
 			return nil, err
 		}
-		taints[t.key] = append(taints[t.key], t.value+":"+t.effect)
+		taints[t.Key] = append(taints[t.Key], t.Value+":"+t.Effect)
 	}
 	if len(taints) > 0 {
 		kubernetes["node-taints"] = taints

@@ -18,17 +18,9 @@ import (
 
 // kubeletConfig checks a KubeletConfiguration, which is config in Go and n in the text.
 func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any) {
-	report := func(warning bool, field, said string) {
-		line, _ := lineOf(n, field)
-		c.either(warning, line, path+"."+field, said)
-	}
 	for _, p := range kubelet.FieldProblems(math.MaxInt, config) {
-		report(p.Unknown, p.Field, p.Text)
-	}
-	for i, text := range taintsOfConfig(config) {
-		if _, err := parseTaint(text); err != nil {
-			report(false, fmt.Sprintf("registerWithTaints[%d]", i), err.Error())
-		}
+		line, _ := lineOf(n, p.Field)
+		c.either(p.Unknown, line, path+"."+p.Field, p.Text)
 	}
 }
 

@@ -104,11 +104,7 @@ func ParseNode(text []byte) (Node, error) {
 	return n, nil
 }
 
-var (
-	labelName  = show.Regexp(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	labelValue = show.Regexp(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-	kubeletArg = show.Regexp(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`)
-)
+var kubeletArg = show.Regexp(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`)
 
 // Validate returns everything that is wrong with the description, joined.
 func (n Node) Validate() error {
@@ -123,7 +119,7 @@ func (n Node) Validate() error {
 		}
 	}
 	for _, t := range n.Taints {
-		if _, err := parseTaint(t); err != nil {
+		if _, err := kubelet.ParseTaint(t); err != nil {
 			add("taints", "%v", err)
 		}
 	}
@@ -265,20 +261,6 @@ func (c Cluster) DNS() string {
 		return ""
 	}
 	return nodeconfig.ClusterDNS(prefix.Masked().Addr())
-}
-
-// taint is one taint taken apart.
-type taint struct{ key, value, effect string }
-
-var taintForm = show.Regexp(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$`)
-
-func parseTaint(text string) (taint, error) {
-	parts := taintForm().FindStringSubmatch(text)
-	if parts == nil || !labelName().MatchString(parts[1]) || !labelValue().MatchString(parts[2]) {
-		return taint{}, fmt.Errorf("%q must be key=value:Effect or key:Effect, "+
-			"with NoSchedule, PreferNoSchedule or NoExecute", text)
-	}
-	return taint{parts[1], parts[2], parts[3]}, nil
 }
 
 // kubeletFlags are the kubelet's flags for labels, taints and further

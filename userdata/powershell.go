@@ -276,7 +276,7 @@ func flagProblems(a kubelet.Argument) []string {
 		}
 	case "register-with-taints":
 		for t := range strings.SplitSeq(a.Value, ",") {
-			if _, err := parseTaint(t); err != nil && t != "" {
+			if _, err := kubelet.ParseTaint(t); err != nil && t != "" {
 				said = append(said, err.Error())
 			}
 		}
@@ -290,10 +290,10 @@ func flagProblems(a kubelet.Argument) []string {
 func labelProblems(name, value string) []string {
 	var said []string
 	add := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
-	if !labelName().MatchString(name) {
+	if !kubelet.LabelName().MatchString(name) {
 		add("%q is no label's name", name)
 	}
-	if !labelValue().MatchString(value) {
+	if !kubelet.LabelValue().MatchString(value) {
 		add("%q is no value for %s: up to 63 letters, digits, -, _ and .", value, name)
 	}
 	if reserved(name) {

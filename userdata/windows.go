@@ -309,11 +309,11 @@ func (c *checker) windowsValues(given map[string]word) {
 		}
 		return given[name].text
 	}
+	extra := nodeconfig.Split(value("KubeletExtraArgs"))
 	c.report.Cluster = Cluster{
 		Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"),
-		CIDR: value("ServiceCIDR"),
+		CIDR: value("ServiceCIDR"), DNSAddresses: dnsOf(strings.Fields(value("DNSClusterIP")), extra),
 	}
-	extra := nodeconfig.Split(value("KubeletExtraArgs"))
 	c.scriptArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }

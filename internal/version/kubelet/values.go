@@ -104,7 +104,57 @@ func valueProblems(config map[string]any) []Problem {
 			}
 		}
 	}
+	for i, text := range Taints(config) {
+		if _, err := ParseTaint(text); err != nil {
+			add(fmt.Sprintf("registerWithTaints[%d]", i), err.Error())
+		}
+	}
 	return problems
+}
+
+// LabelName and LabelValue are the forms of labels, and of the keys and values of taints.
+var (
+	LabelName  = show.Regexp(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	LabelValue = show.Regexp(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// Taint is one taint taken apart.
+type Taint struct{ Key, Value, Effect string }
+
+var taintForm = show.Regexp(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$`)
+
+// ParseTaint reads a taint in kubectl's form. The error names that form.
+func ParseTaint(text string) (Taint, error) {
+	parts := taintForm().FindStringSubmatch(text)
+	if parts == nil || !LabelName().MatchString(parts[1]) || !LabelValue().MatchString(parts[2]) {
+		return Taint{}, fmt.Errorf("%q must be key=value:Effect or key:Effect, "+
+			"with NoSchedule, PreferNoSchedule or NoExecute", text)
+	}
+	return Taint{parts[1], parts[2], parts[3]}, nil
+}
+
+// Taints returns the taints of a configuration in kubectl's form. It skips what is no object.
+func Taints(config map[string]any) []string {
+	list, _ := config["registerWithTaints"].([]any)
+	var taints []string
+	for _, entry := range list {
+		t, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		get := func(name string) string {
+			if t[name] == nil {
+				return ""
+			}
+			return fmt.Sprint(t[name])
+		}
+		text := get("key")
+		if value := get("value"); value != "" {
+			text += "=" + value
+		}
+		taints = append(taints, text+":"+get("effect"))
+	}
+	return taints
 }
 
 var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
