@@ -42,8 +42,8 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 // bottlerocketSettings are the settings of a description, without the word settings.
 func (n Node) bottlerocketSettings() (map[string]any, error) {
 	dns := n.Cluster.dns()
-	if list, _ := n.Kubelet["clusterDNS"].([]any); len(list) > 0 {
-		dns = show.Each(list, scalarText)
+	if list, _ := flagValue(kubelet.Flags()["cluster-dns"], n.Kubelet["clusterDNS"]); list != "" {
+		dns = strings.Split(list, ",")
 	}
 	kubernetes := map[string]any{
 		"cluster-name": n.Cluster.Name, "api-server": n.Cluster.Endpoint, "cluster-certificate": n.Cluster.CA,
@@ -78,7 +78,7 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	for _, name := range sortedNames(n.Kubelet) {
 		setting := settings[name]
 		switch {
-		case name == "clusterDNS": // is there
+		case name == "clusterDNS", n.Kubelet[name] == nil: // is there, or is the default
 			continue
 		case setting == "":
 			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))

@@ -73,6 +73,10 @@ func flagValue(f kubelet.Flag, value any) (string, error) {
 	case []any:
 		values := show.Each(v, scalarText)
 		return strings.Join(values, ","), nil
+	case []string:
+		return strings.Join(v, ","), nil
+	case nil: // the default
+		return "", nil
 	default:
 		if f.Between() != "" {
 			return "", errors.New("must be an object")
@@ -92,7 +96,7 @@ func scalarText(value any) string {
 // two values.
 func (n Node) contradictions(add func(field, format string, args ...any)) {
 	fields := n.kubeletSettings()
-	if v, there := n.Kubelet["maxPods"]; there && n.MaxPods > 0 && scalarText(v) != strconv.Itoa(n.MaxPods) {
+	if v := n.Kubelet["maxPods"]; v != nil && n.MaxPods > 0 && scalarText(v) != strconv.Itoa(n.MaxPods) {
 		add("maxPods", "%d contradicts kubelet.maxPods %s", n.MaxPods, scalarText(v))
 	}
 	if _, there := fields["maxPods"]; there && n.MaxPodsExpression != "" {
@@ -100,14 +104,14 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 	}
 	dns := strings.Join(n.Cluster.DNSAddresses, ",")
 	if v, there := n.Kubelet["clusterDNS"]; there && dns != "" {
-		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != dns {
+		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != "" && value != dns {
 			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", dns, value)
 		}
 	}
 	type setting struct{ value, by string }
 	byFlag := map[string]setting{}
 	for name, value := range fields {
-		if flag, ok := kubelet.SetBy(name); ok {
+		if flag, ok := kubelet.SetBy(name); ok && value != nil {
 			text, _ := flagValue(flag, value)
 			byFlag[flag.Name] = setting{text, "kubelet." + name + ": " + text}
 		}

@@ -170,6 +170,14 @@ func TestContradictionsAreRefused(t *testing.T) {
 			assert.EqualError(t, err, c.Want)
 		})
 	}
+	none := rendered(t, "al2", "kubelet: {clusterDomain: null}\n")
+	assert.NotContains(t, none, "cluster-domain")
+	own := node()
+	own.Kubelet, own.Cluster.DNSAddresses = map[string]any{"clusterDNS": []string{"172.20.0.10"}}, []string{"172.20.0.10"}
+	assert.Contains(t, string(written(t, "al2", "", own)), "--cluster-dns=172.20.0.10 ")
+	own.Cluster.DNSAddresses = nil
+	assert.Contains(t, string(written(t, "bottlerocket", "", own)), "cluster-dns-ip = \"172.20.0.10\"\n")
+	assert.Contains(t, rendered(t, "bottlerocket", "kubelet: {clusterDNS: null, podPidsLimit: null}\n"), "cluster-dns-ip = \"10.100.0.10\"\n")
 	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: ['--v=2 --reserved-cpus=0']\n"} {
 		text := written(t, "al2023", "", describe(t, more))
 		assert.Contains(t, string(text), "kubeReservedCgroup: \"\"\n", "the kubelet refuses reserved CPUs with reserved cgroups")
