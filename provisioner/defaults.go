@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -136,12 +135,8 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 		return nil, nil
 	}
 	var config map[string]any
-	if err := yaml.Unmarshal([]byte(s.KubeletDefaults), &config); err != nil {
-		return nil, surface.Errorf("{kubelet_defaults}: the text is no KubeletConfiguration: %s",
-			strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(config) == 0 {
-		return nil, surface.Errorf("{kubelet_defaults} has no fields")
+	if _, err := strictjson.ReadYAML("the text", []byte(s.KubeletDefaults), &config); err != nil {
+		return nil, surface.Errorf("{kubelet_defaults}: %w", err)
 	}
 	for name, want := range map[string]string{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -151,6 +146,9 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 				want)
 		}
 		delete(config, name)
+	}
+	if len(config) == 0 {
+		return nil, surface.Errorf("{kubelet_defaults} has no fields")
 	}
 	return config, nil
 }

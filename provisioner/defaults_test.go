@@ -28,13 +28,14 @@ func defaultsOf(t *testing.T, s Spec) map[string]string {
 
 func TestNodeDefaults(t *testing.T) {
 	files := defaultsOf(t, Spec{NodeDefaults: NodeDefaults{
-		KubeletDefaults: "kind: KubeletConfiguration\ncontainerLogMaxSize: 50Mi\nmaxPods: 110\n", MaxConcurrentDownloads: 7, KeepUnpackedLayers: true,
+		KubeletDefaults: "kind: KubeletConfiguration\ncontainerLogMaxSize: 50Mi\nmaxPods: 110\nserializeImagePulls: off\n", MaxConcurrentDownloads: 7, KeepUnpackedLayers: true,
 		NodeProxy: "http://proxy.example:3128", NodeNoProxy: []string{".corp.example"},
 		RegistryMirrors: map[string]string{"docker.io": "https://a.example, https://b.example/v2/hub/", "*": "http://c.example:5000"},
 	}})
 	text := files[manifest.DefaultsPath]
 	assert.Contains(t, text, `"containerLogMaxSize": "50Mi"`)
 	assert.Contains(t, text, `"maxPods": 110`)
+	assert.Contains(t, text, `"serializeImagePulls": false`, "Kubernetes reads YAML 1.1")
 	assert.NotContains(t, text, "kind")
 	assert.Contains(t, text, `"HTTPS_PROXY": "http://proxy.example:3128"`)
 	assert.Contains(t, text, `"no_proxy": "localhost,127.0.0.1,::1,169.254.169.254,`)

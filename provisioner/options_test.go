@@ -208,7 +208,7 @@ func TestSwapOfNodes(t *testing.T) {
 	spec, err := s.nodeSpec()
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{"kubelet": map[string]any{"config": map[string]any{
-		"failSwapOn": false, "maxPods": 50, "memorySwap": map[string]any{"swapBehavior": "NoSwap"},
+		"failSwapOn": false, "maxPods": int64(50), "memorySwap": map[string]any{"swapBehavior": "NoSwap"},
 	}}}, spec)
 	spec, err = Spec{Swap: "zram"}.nodeSpec()
 	require.NoError(t, err)
