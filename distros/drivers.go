@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Placeholders in the names of packages.
@@ -76,20 +77,13 @@ func (d Driver) Lines(ctx context.Context, h *host.Host, open bool, kernel strin
 		return nil, fmt.Errorf("listing the lines of NVIDIA's driver: %w", err)
 	}
 	form := regexp.MustCompile(strings.ReplaceAll(d.Form, aModules, modules))
-	var lines []string
-	for _, found := range form.FindAllStringSubmatch(string(out), -1) {
-		lines = append(lines, found[1])
-	}
+	lines := show.Each(form.FindAllStringSubmatch(string(out), -1), func(found []string) string { return found[1] })
 	slices.Sort(lines)
 	return slices.Compact(lines), nil
 }
 
 func fill(list []string, placeholder, value string) []string {
-	list = slices.Clone(list)
-	for i, word := range list {
-		list[i] = strings.ReplaceAll(word, placeholder, value)
-	}
-	return list
+	return show.Each(list, func(word string) string { return strings.ReplaceAll(word, placeholder, value) })
 }
 
 // nvidiaOfDebian is in NVIDIA's repository for Debian, for systems that only compute

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // ReleaseFacts are the facts about one release of a distribution.
@@ -87,11 +89,7 @@ func (d Distro) EveryRelease() []Distro {
 	if len(d.Versions) == 0 {
 		return []Distro{d.of("")}
 	}
-	var all []Distro
-	for _, v := range d.Versions {
-		all = append(all, d.of(v))
-	}
-	return all
+	return show.Each(d.Versions, d.of)
 }
 
 // ReleaseNames are the versions that Releases has facts of, sorted: "" for a

@@ -83,11 +83,7 @@ func ByID(id string) (Distro, error) {
 
 // IDs returns the IDs of the known distributions.
 func IDs() []string {
-	var ids []string
-	for _, d := range All() {
-		ids = append(ids, d.ID)
-	}
-	return ids
+	return show.Each(All(), func(d Distro) string { return d.ID })
 }
 
 // covers reports whether the distribution supports a VERSION_ID.

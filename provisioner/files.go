@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -140,11 +141,9 @@ func (l lineInFile) in(text string) string {
 // planLines plans the missing lines. A missing file is created with them; its
 // package keeps its own settings elsewhere.
 func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
-	var edits []plan.Edit
-	for _, l := range lines {
-		edits = append(edits, plan.Edit{Path: l.Path, Target: l.Path + ": " + l.Text, Why: l.Why, Change: l.in})
-	}
-	return plan.Edits(h, edits...)
+	return plan.Edits(h, show.Each(lines, func(l lineInFile) plan.Edit {
+		return plan.Edit{Path: l.Path, Target: l.Path + ": " + l.Text, Why: l.Why, Change: l.in}
+	})...)
 }
 
 // templateFiles lists the templates, with their content in the manifest so that a

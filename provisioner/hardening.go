@@ -21,6 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -266,10 +267,7 @@ func (n *node) guide(t *tailoring) ([]byte, error) {
 
 // tailor chooses the profile, and the exceptions that it needs.
 func (n *node) tailor(t *tailoring, content []byte) error {
-	var known []string
-	for _, m := range profileForm.FindAllSubmatch(content, -1) {
-		known = append(known, string(m[1]))
-	}
+	known := show.Each(profileForm.FindAllSubmatch(content, -1), func(m [][]byte) string { return string(m[1]) })
 	i := slices.IndexFunc(profiles[t.Level], func(p string) bool { return slices.Contains(known, p) })
 	if i < 0 {
 		return surface.Errorf("{hardening}: %s has no profile of %q; it has %s", path.Base(t.Content), t.Level,

@@ -14,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -108,11 +109,7 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 // References are the images in the form in which a machine requests them.
 func (s Spec) References() ([]string, error) {
 	all, err := s.wanted()
-	var texts []string
-	for _, w := range all {
-		texts = append(texts, w.String())
-	}
-	return texts, err
+	return show.Each(all, wanted.String), err
 }
 
 // images imports the images. It is done when the manifest records each with its

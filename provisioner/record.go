@@ -8,6 +8,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -110,9 +111,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 			Path: f.Path, Mode: manifest.Mode(f.Mode), SHA256: manifest.Sum(f.Content), Content: string(f.Content),
 		})
 	}
-	for _, f := range n.writtenFiles() {
-		m.Files = append(m.Files, record(f))
-	}
+	m.Files = show.Each(n.writtenFiles(), record)
 	boot, err := n.bootRecords(h)
 	if err != nil {
 		return nil, err

@@ -87,11 +87,9 @@ const nothing = "/dev/null"
 // planMasks plans the missing links to /dev/null. A link, or a copy of the unit, at
 // such a path is replaced.
 func planMasks(h *host.Host, masks []distros.Masked) ([]plan.Action, error) {
-	var links []plan.SymbolicLink
-	for _, m := range masks {
-		links = append(links, plan.SymbolicLink{Path: m.Path, To: nothing, Why: m.Why})
-	}
-	return plan.Links(h, links)
+	return plan.Links(h, show.Each(masks, func(m distros.Masked) plan.SymbolicLink {
+		return plan.SymbolicLink{Path: m.Path, To: nothing, Why: m.Why}
+	}))
 }
 
 // planEnabled plans to enable units that the image has.

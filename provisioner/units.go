@@ -8,6 +8,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -20,10 +21,7 @@ var started = []string{"containerd.service", "kubelet.service"}
 
 // unitIntentions are the units that provisioning enables or disables.
 func (n *node) unitIntentions() []manifest.Unit {
-	var all []manifest.Unit
-	for _, name := range started {
-		all = append(all, manifest.Unit{Name: name})
-	}
+	all := show.Each(started, func(name string) manifest.Unit { return manifest.Unit{Name: name} })
 	if n.spec.joins() {
 		for _, name := range bootunits.Units() {
 			all = append(all, manifest.Unit{Name: name, Enabled: true})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 //go:embed gates.txt
@@ -143,11 +145,7 @@ func span(minors []int) string {
 	first, last := minors[0], minors[len(minors)-1]
 	switch {
 	case last-first >= len(minors):
-		var list []string
-		for _, m := range minors {
-			list = append(list, fmt.Sprintf("1.%d", m))
-		}
-		return "kubelets " + strings.Join(list, ", ")
+		return "kubelets " + strings.Join(show.Each(minors, func(m int) string { return fmt.Sprintf("1.%d", m) }), ", ")
 	case last == Newest:
 		return fmt.Sprintf("kubelet 1.%d and newer", first)
 	case first == Oldest:
