@@ -212,6 +212,7 @@ func TestStateOfOtherKubeletPolicyIsRemoved(t *testing.T) {
 		"same":           {`{"policyName":"none"}`, "", true},
 		"configured":     {`{"policyName":"static"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", true},
 		"by a flag":      {`{"policyName":"static"}`, "  kubelet: {flags: [--cpu-manager-policy=static]}\n", true},
+		"another flag":   {`{"policyName":"static"}`, "  kubelet: {flags: [--topology-manager-policy=best-effort]}\n", false},
 		"removed":        {`{"policyName":"static"}`, "", false},
 		"now configured": {`{"policyName":"none"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", false},
 		"empty, corrupt": {``, "", false},

@@ -17,9 +17,11 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -49,7 +51,7 @@ func (s State) otherPolicy(h *host.Host, name string) (string, error) {
 			want = given
 		}
 	}
-	if strings.Contains(strings.Join(s.Node.Kubelet.Flags, " "), "manager-policy") {
+	if kubelet.FlagOf(setting, nodeconfig.Split(strings.Join(s.Node.Kubelet.Flags, " "))) >= 0 {
 		return "", nil // a flag decides
 	}
 	text, err := h.Content(name)
