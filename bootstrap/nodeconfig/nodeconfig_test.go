@@ -208,14 +208,15 @@ func TestSourcesAreReadInOrder(t *testing.T) {
 	write("/etc/eks/nodeadm.d/30.json", "{\"kubelet\": {\"flags\": [\"--30\"]}}")
 	write("/etc/eks/nodeadm.d/README", "{nonsense: 1}")
 	write("/home/config.yaml", "{kubelet: {flags: [--home]}}")
+	write("/home/parts/1.yaml", "{kubelet: {flags: [--part]}}")
 	require.NoError(t, files.MkdirAll("/empty", 0o755))
 	r := Reader{Files: files, Folder: "/home", UserData: func(context.Context) ([]byte, error) {
 		return []byte(head + "spec: {kubelet: {flags: [--user-data]}}"), nil
 	}}
-	c, _, err := r.Load(t.Context(), []string{UserDataSource, "file:///etc/eks/nodeadm.d/", "file:///empty", "file:///missing/", "file://config.yaml"})
+	c, _, err := r.Load(t.Context(), []string{UserDataSource, "file:///etc/eks/nodeadm.d/", "file:///empty", "file:///missing/", "file://missing/", "file://config.yaml", "file://./parts/"})
 	require.NoError(t, err)
 	assert.Equal(t, "b", c.Spec.Cluster.Name)
-	assert.Equal(t, Flags{"--user-data", "--10", "--20", "--30", "--home"}, c.Spec.Kubelet.Flags)
+	assert.Equal(t, Flags{"--user-data", "--10", "--20", "--30", "--home", "--part"}, c.Spec.Kubelet.Flags)
 
 	_, _, err = r.Load(t.Context(), []string{"file:///empty"})
 	assert.ErrorIs(t, err, ErrNone)

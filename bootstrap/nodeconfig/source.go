@@ -122,7 +122,7 @@ func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 			return nil, fmt.Errorf("reading the source %s: the path must be absolute, as in file:///etc/eks/%s",
 				source, path.Base(name))
 		}
-		name = path.Join(r.Folder, name)
+		name = path.Join(r.Folder, u.Host) + u.Path // with the slash of a folder
 	}
 	return r.files(name)
 }
