@@ -45,17 +45,18 @@ func isNodeadmsSOCI(d *rule.Draft, text []byte) bool {
 	return !strings.Contains(string(text), "#") && !slices.ContainsFunc(lines, other) && nodeadm.there(d)
 }
 
-// clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An
-// unreadable NodeConfig is a finding, because first boot fails on it.
+// clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. A text that
+// is not plain YAML is a finding: first boot fails on it, or unpacks base64, gzip and
+// MIME, and the old cluster may be inside.
 func clusterNodeConfigs(d *rule.Draft) {
 	names := slices.DeleteFunc(d.Glob(d.Paths...), func(name string) bool { // no first boot reads others
-		return !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+		return !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name)))
 	})
 	d.Texts(names, func(name string, text []byte) {
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			d.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove "+
-				"the file", err))
+			d.Find(name, fmt.Sprintf("not readable as plain YAML, so the file may name the old cluster or make first "+
+				"boot fail (%v): repair or remove the file", err))
 		case named:
 			d.Remove(name, "names the old cluster, and would override a new node's user data")
 		}
@@ -63,9 +64,6 @@ func clusterNodeConfigs(d *rule.Draft) {
 }
 
 func namesCluster(text []byte) (bool, error) {
-	if !bytes.Contains(text, []byte("NodeConfig")) {
-		return false, nil
-	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var config struct {
