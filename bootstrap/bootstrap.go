@@ -203,10 +203,11 @@ func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfi
 	}
 	s.warn(c.Warnings())
 	image, err := readDefaults(h)
-	if err == nil {
-		c, err = image.under(c)
-	}
 	if err != nil {
+		return nil, err
+	}
+	user := c
+	if c, err = image.under(user); err != nil {
 		return nil, err
 	}
 	m, err := machine.Gather(ctx, h, s.Command)
@@ -218,7 +219,7 @@ func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfi
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.cachedFacts(ctx, h, cache, c, aws, node.WantsOf(c, m))
+	i, err := s.cachedFacts(ctx, h, cache, user, aws, node.WantsOf(c, m))
 	if err != nil {
 		return nil, err
 	}

@@ -295,11 +295,19 @@ func TestCacheIsValidForOneBoot(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/kernel/random"), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(h.Root(), bootID), []byte(id+"\n"), 0o644))
 	}
+	hasDefaults(t, h, imageDefaults) // are not part of the cache
 	requests := func(c *nodeconfig.NodeConfig) int {
-		before := len(w.service.Requests())
+		asked := len(w.service.Requests())
 		_, err := w.FromNodeConfig(t.Context(), h, c, "/run/cache.json")
 		require.NoError(t, err)
-		return len(w.service.Requests()) - before
+		cached, err := CachedConfig(h, "/run/cache.json")
+		require.NoError(t, err)
+		now, err := c.SpecJSON()
+		require.NoError(t, err)
+		before, err := cached.SpecJSON()
+		require.NoError(t, err)
+		assert.Equal(t, string(now), string(before))
+		return len(w.service.Requests()) - asked
 	}
 	boot("one")
 	assert.Positive(t, requests(config(t, "a", "")))

@@ -94,7 +94,7 @@ func (c controlPlane) lines(ctx context.Context, own []string) ([]string, error)
 // every instance.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// cached is the cache file: the merged NodeConfig and the facts that the config
+// cached is the cache file: the NodeConfig of the sources and the facts that the config
 // phase gathered. Later runs of the same boot reuse both.
 type cached struct {
 	APIVersion string          `json:"apiVersion"`
