@@ -139,6 +139,15 @@ func (s Selection) Check() error {
 	return errors.Join(errs...)
 }
 
+// concerns reports whether the selection includes a service. The SOCI snapshotter goes
+// with containerd, which cannot pull images without it.
+func (s Selection) concerns(service render.Service) bool {
+	if service == render.SOCI {
+		service = render.Containerd
+	}
+	return len(s.Daemons) == 0 || slices.Contains(s.Daemons, string(service))
+}
+
 // Items returns the steps that configure and start the node, in order.
 func (s Services) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	files, err := render.Files(n)
@@ -147,11 +156,15 @@ func (s Services) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	}
 	var items []plan.Item
 	if !slices.Contains(pick.Skip, Config) {
+		chosen := slices.DeleteFunc(slices.Clone(files), func(f render.File) bool {
+			return !slices.ContainsFunc(f.Of, pick.concerns)
+		})
+		partial := len(pick.Daemons) > 0
 		items = append(items,
 			leftover.State{Node: n, Files: files},
-			configuration{files, pick.Daemons, n.Form == node.NodeConfig},
+			configuration{chosen, partial, n.Form == node.NodeConfig},
 			controlPlane{n, s.Lookup},
-			system{files},
+			system{chosen, partial},
 		)
 	}
 	if slices.Contains(pick.Skip, Run) {
@@ -161,7 +174,7 @@ func (s Services) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	if n.MountBPF {
 		items = append(items, bpf{})
 	}
-	return append(items, starting(n, files, pick.Daemons)...), nil
+	return append(items, starting(n, files, pick)...), nil
 }
 
 // Apply applies and logs the items. The error joins all failures.

@@ -27,8 +27,10 @@ import (
 // configuration writes the rendered files and removes those of an earlier
 // configuration.
 type configuration struct {
-	files   []render.File
-	daemons []string
+	files []render.File
+	// partial says that files of some daemons are left out. Files of an earlier
+	// configuration then stay.
+	partial bool
 	// transient says that every boot renders the files again.
 	transient bool
 }
@@ -39,19 +41,13 @@ func (configuration) Phase() string { return string(Config) }
 // Plan implements plan.Item. Done means that every file is as rendered and that no
 // file of an earlier configuration is left.
 func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
-	files := c.files
-	if len(c.daemons) > 0 {
-		concerned := func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) }
-		files = slices.DeleteFunc(slices.Clone(files),
-			func(f render.File) bool { return !slices.ContainsFunc(f.Of, concerned) })
-	}
 	var wanted []plan.File
-	for _, f := range files {
+	for _, f := range c.files {
 		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why,
 			Transient: c.transient})
 	}
 	actions, err := plan.Files(h, wanted)
-	if err != nil || len(c.daemons) > 0 {
+	if err != nil || c.partial {
 		return plan.Acts(actions...), err
 	}
 	candidates := render.Possible()
@@ -61,7 +57,7 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	}
 	var old []string
 	for _, name := range append(candidates, ours...) {
-		if !slices.ContainsFunc(files, func(f render.File) bool { return f.Path == name }) {
+		if !slices.ContainsFunc(c.files, func(f render.File) bool { return f.Path == name }) {
 			old = append(old, name)
 		}
 	}
@@ -205,7 +201,11 @@ func emptied(content, shipped []byte, call *node.Call) (back []byte, own bool) {
 var eksPause = show.Regexp(`((?m)^\s*(?:sandbox_image|sandbox)\s*=\s*")\d{12}\.dkr[.-]ecr[^"]*/eks/pause[:@][^"]*(")`)
 
 // system makes systemd and systemd-resolved read their changed files.
-type system struct{ files []render.File }
+type system struct {
+	files []render.File
+	// partial says that files of some daemons are left out.
+	partial bool
+}
 
 func (system) ID() string    { return "system" }
 func (system) Phase() string { return string(Config) }
@@ -234,7 +234,7 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 		if err != nil {
 			return plan.Answer{}, err
 		}
-		if current {
+		if current || s.partial && sum == "" {
 			continue
 		}
 		if r.service == render.Resolved {

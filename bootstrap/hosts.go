@@ -187,15 +187,15 @@ func (services) Phase() string { return startServices }
 // starting returns the items that start the services and supply the pause image. A
 // pause image from the archive is there before the kubelet starts. A pull may take
 // long, and the kubelet does not wait for it.
-func starting(n *node.Node, files []render.File, daemons []string) []plan.Item {
+func starting(n *node.Node, files []render.File, pick Selection) []plan.Item {
 	chosen := func(all ...render.Service) services {
 		return services{n, files, slices.DeleteFunc(all, func(r render.Service) bool {
-			return len(daemons) > 0 && !slices.Contains(daemons, string(r)) || r == render.SOCI && !n.Containerd.SOCI
+			return !pick.concerns(r) || r == render.SOCI && !n.Containerd.SOCI
 		})}
 	}
 	runtime, image := []render.Service{render.SOCI, render.Containerd}, pause{n, 250 * time.Millisecond}
 	switch {
-	case len(daemons) > 0 && !slices.Contains(daemons, string(render.Containerd)):
+	case !pick.concerns(render.Containerd):
 		return []plan.Item{chosen(render.Kubelet)}
 	case image.isLocal():
 		return []plan.Item{chosen(runtime...), image, chosen(render.Kubelet)}

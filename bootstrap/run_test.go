@@ -167,12 +167,14 @@ func TestUnitsOfCapturedNodeAreRemoved(t *testing.T) {
 }
 
 // The SOCI snapshotter has the pause image before the kubelet starts, from the archive
-// or from the registry (amazon-eks-ami #2717).
+// or from the registry (amazon-eks-ami #2717). It goes with containerd, also if the
+// daemons are selected.
 func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		n := w.node(t, h, "a", "")
 		n.Containerd.SOCI = true
-		apply(t, h, w, n, Selection{})
+		apply(t, h, w, n, Selection{Daemons: Daemons()})
+		assert.FileExists(t, render.SOCIConfig)
 		assert.Equal(t, []string{
 			"systemctl daemon-reload", "systemctl start soci-snapshotter.service", "systemctl start containerd.service",
 			"systemctl start kubelet.service", "ecr-credential-provider",

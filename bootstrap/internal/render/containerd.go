@@ -233,6 +233,6 @@ func sociFiles(n *node.Node) ([]File, error) {
 	}
 	return []File{
 		file(SOCIConfig, sociConfig, "the SOCI snapshotter's configuration of parallel pulls", SOCI),
-		file(SOCIOrder, []byte(sociOrder), "containerd starts after the SOCI snapshotter", Systemd),
+		file(SOCIOrder, []byte(sociOrder), "containerd starts after the SOCI snapshotter", Systemd, Containerd),
 	}, nil
 }
