@@ -75,6 +75,8 @@ func isNodeConfig(text string) bool { return nodeconfig.IsNodeConfig([]byte(text
 type placed struct {
 	node *yaml.Node
 	at   position
+	// flags is the number of the kubelet's flags.
+	flags int
 }
 
 // line is where the last name of a path that the document has is, and depth how
@@ -203,12 +205,13 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 // nodeConfig reads one NodeConfig, which may be encoded and compressed; nil for
 // an empty part.
 func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed, error) {
-	place := placed{&yaml.Node{}, c.position(p)}
+	place := placed{node: &yaml.Node{}, at: c.position(p)}
 	config, text, warnings, err := nodeconfig.ReadPart(p)
 	place.at.decoded = place.at.decoded || string(text) != p.Text
 	if err != nil || config == nil {
 		return nil, place, err
 	}
+	place.flags = len(config.Spec.Kubelet.Flags)
 	c = c.in(place.at)
 	for _, said := range warnings {
 		c.each(said, c.warn)
@@ -289,22 +292,31 @@ func (c *checker) flagsOf(p placed, flags []string) {
 		if len(nodeconfig.CheckFlags(strings.TrimSpace(flag))) > 0 {
 			continue // is reported where the merged document is validated
 		}
-		path := fmt.Sprintf("spec.kubelet.flags[%d]", i)
+		path := fmt.Sprintf(flagPath, i)
 		line, _ := p.line(path)
 		c.kubeletArguments(line, path, nodeconfig.Split(flag))
 	}
 }
 
+// flagPath is the path of a flag of the kubelet.
+const flagPath = "spec.kubelet.flags[%d]"
+
 // atPath reports a problem at a path in the last document that has most of the
-// path.
+// path. The flags of the documents are one list: the path has the index in the list, and
+// the report the index in the document.
 func (c *checker) atPath(places []placed, path string, warning bool, said string) {
-	best, deepest, at := 0, -1, c.at
+	best, deepest, field, at := 0, -1, path, c.at
+	var flag int
+	_, err := fmt.Sscanf(path, flagPath, &flag)
 	for _, p := range places {
+		if err == nil {
+			path, flag = fmt.Sprintf(flagPath, flag), flag-p.flags
+		}
 		if line, depth := p.line(path); depth >= deepest {
-			best, deepest, at = line, depth, p.at
+			best, deepest, field, at = line, depth, path, p.at
 		}
 	}
-	c.in(at).either(warning, best, path, said)
+	c.in(at).either(warning, best, field, said)
 }
 
 var placedError = show.Regexp(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
