@@ -57,19 +57,19 @@ func provisioned(t *testing.T, root string) {
 		files[f.Name] = string(f.Data)
 	}
 	var m manifest.Manifest
-	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
+	for _, id := range []string{"kubelet", "containerd"} {
 		program := manifest.File{Path: "/usr/bin/" + id, Size: int64(len(files["usr/bin/"+id]))}
-		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{program}})
+		m.Assets = append(m.Assets, manifest.Asset{ID: id, Files: []manifest.File{program}})
 	}
-	record := func(path, content string) {
+	template := func(path, content string) {
 		files[path[1:]] = content
-		template := manifest.Template{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}
-		m.Templates = append(m.Templates, template)
+		m.Templates = append(m.Templates,
+			manifest.Template{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))})
 	}
 	for _, tmpl := range templates.All() {
-		record(tmpl.Path, string(tmpl.Content))
+		template(tmpl.Path, string(tmpl.Content))
 	}
-	record("/etc/eks/image-credential-provider/config.json", `{"kind":"CredentialProviderConfig"}`)
+	template("/etc/eks/image-credential-provider/config.json", `{"kind":"CredentialProviderConfig"}`)
 	// A user's edit, which makes bootstrap.sh fill in the whole template.
 	files[templates.ContainerdConfig[1:]] += "# an operator's\n"
 	text, err := m.Encode()
@@ -82,6 +82,17 @@ func provisioned(t *testing.T, root string) {
 	for _, program := range testkit.Glob(t, filepath.Join(root, "usr/bin/*")) {
 		require.NoError(t, os.Chmod(program, 0o755))
 	}
+}
+
+// record sets the versions of the machine's programs.
+func record(t *testing.T, root, kubelet, containerd string) {
+	t.Helper()
+	name := filepath.Join(root, manifest.Path)
+	m := testkit.JSON[manifest.Manifest](t, testkit.Content(t, name))
+	m.Assets[0].Version, m.Assets[1].Version = kubelet, containerd
+	text, err := m.Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, text, 0o644))
 }
 
 // start gives the machine a new instance's empty disks; no service runs yet.
@@ -104,13 +115,13 @@ func start(t *testing.T) {
 var volatile = []string{"/run", "/proc", "/dev", "/sys", "/fake", "/tmp"}
 
 // disk records every file, link and folder of the machine.
-func disk(t *testing.T) (files, folders testkit.Tree) {
+func disk(t *testing.T, root string) (files, folders testkit.Tree) {
 	t.Helper()
 	files, folders = testkit.Tree{}, testkit.Tree{}
 	skip := func(name string) bool { return slices.Contains(volatile, name) }
-	files.Note(t, "/", "", skip, func(_, path string) string { return testkit.Content(t, path) })
+	files.Note(t, root, "", skip, func(_, path string) string { return testkit.Content(t, path) })
 	for name := range files {
-		if info, err := os.Lstat("/" + name); assert.NoError(t, err) && info.IsDir() {
+		if info, err := os.Lstat(filepath.Join(root, name)); assert.NoError(t, err) && info.IsDir() {
 			folders[name] = files[name]
 			delete(files, name)
 		}

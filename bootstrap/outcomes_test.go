@@ -3,15 +3,12 @@
 package bootstrap
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,129 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/shell"
 
-	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
-
-// staying are the paths below /etc and /var that a first boot or a scrub writes
-// and that a scrub leaves, each with the reason.
-var staying = map[string]string{
-	"/etc/machine-id":                "a scrub empties it, so that each instance gets its own",
-	"/etc/eks/eksnode/scrubbed.json": "the record of the scrub, by which later work is found",
-}
-
-// everything is user data with every setting that makes a first boot write a
-// file.
-//
-//go:embed testdata/everything.yaml
-var everything string
-
-// TestWhatFirstBootWritesIsScrubbed joins an image root by each contract and
-// scrubs it: below /etc and /var the files must be those of the image.
-func TestWhatFirstBootWritesIsScrubbed(t *testing.T) {
-	config := func(text string) func(*testing.T, *world, *host.Host) {
-		return func(t *testing.T, w *world, h *host.Host) {
-			c, _, err := nodeconfig.Parse([]byte(text))
-			require.NoError(t, err)
-			w.join(t, h, c)
-		}
-	}
-	script := func(args ...string) func(*testing.T, *world, *host.Host) {
-		return func(t *testing.T, w *world, h *host.Host) { w.call(t, h, given("a", args...)...) }
-	}
-	for name, c := range map[string]struct {
-		kubelet, containerd string
-		join                func(*testing.T, *world, *host.Host)
-	}{
-		"NodeConfig":                 {"1.34.4", "2.1.4", config(everything)},
-		"NodeConfig, old versions":   {"1.26.15", "1.7.27", config(everything)},
-		"NodeConfig, new versions":   {"1.36.3", "2.3.0", config(everything)},
-		"NodeConfig, RAID":           {"1.34.4", "2.1.4", config(strings.Replace(everything, "    environment:", "    localStorage: {strategy: RAID0}\n    environment:", 1))},
-		"NodeConfig, Outpost":        {"1.34.4", "2.1.4", config(strings.Replace(everything, "{name: a,", "{name: a, enableOutpost: true, id: b,", 1))},
-		"bootstrap.sh":               {"1.34.4", "2.1.4", script("--kubelet-extra-args", "--v=3", "--dns-cluster-ip", "10.100.0.10")},
-		"bootstrap.sh, old versions": {"1.24.17", "1.7.27", script("--local-disks", "mount")},
-		"bootstrap.sh, new versions": {"1.36.3", "2.3.0", script("--use-max-pods", "false")},
-		"bootstrap.sh, Outpost":      {"1.34.4", "2.1.4", script("--enable-local-outpost", "true", "--cluster-id", "b")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := hosttest.Mounted(t, machineFolder(t, c.kubelet, c.containerd))
-			w := surround(t, imdstest.Typical())
-			w.Lookup = func(context.Context, string) ([]string, error) { return []string{"10.9.9.9"}, nil } // the Outpost's API server
-			layImage(t, h)
-			before := persistent(t, h)
-			c.join(t, w, h)
-			joined := changed(before, persistent(t, h))
-			assert.Greater(t, len(joined), 5, "the first boot wrote %v", joined)
-			report, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Audit: scrub.AuditOff}, eksnode.Options{})
-			require.NoError(t, err, "%+v", report)
-			for _, path := range changed(before, persistent(t, h)) {
-				content, _ := os.ReadFile(filepath.Join(h.Root(), path)) // may be gone
-				assert.Contains(t, staying, path, "the scrub leaves the path otherwise than the image had it: %s", content)
-			}
-		})
-	}
-}
-
-// layImage writes the templates of an image, their records, and the link to
-// systemd-resolved's stub.
-func layImage(t *testing.T, h *host.Host) {
-	t.Helper()
-	m, err := manifest.Load(h)
-	require.NoError(t, err)
-	image := map[string]string{"/run/systemd/resolve/stub-resolv.conf": "nameserver 127.0.0.53\n"}
-	for _, template := range templates.All() {
-		image[template.Path] = string(template.Content)
-		m.Templates = append(m.Templates, manifest.Template{
-			Path: template.Path, Mode: 0o644, SHA256: manifest.Sum(template.Content), Content: string(template.Content),
-		})
-	}
-	text, err := m.Encode()
-	require.NoError(t, err)
-	image[manifest.Path] = string(text)
-	lay(t, h, image)
-	require.NoError(t, os.Symlink("../run/systemd/resolve/stub-resolv.conf", filepath.Join(h.Root(), "etc/resolv.conf")))
-}
-
-// persistent has the files and links below /etc and /var with their content.
-func persistent(t *testing.T, h *host.Host) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	for path, text := range tree(t, h, "etc", "var") {
-		text = strings.SplitN(text, " ", 3)[2] // time and mode, owner, content
-		var value any
-		if json.Unmarshal([]byte(text), &value) == nil {
-			text = fmt.Sprint(value)
-		}
-		files[path] = text
-	}
-	return files
-}
-
-// changed are the paths whose content differs, in order.
-func changed(before, after map[string]string) []string {
-	var paths []string
-	for path, content := range after {
-		if before[path] != content {
-			paths = append(paths, path)
-		}
-	}
-	for path := range before {
-		if _, there := after[path]; !there {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
 
 // scriptCalls are calls of bootstrap.sh with the outcomes of Amazon Linux 2's script and
 // of this image.
