@@ -4,6 +4,7 @@ package disks
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -85,37 +86,56 @@ func TestEveryDiskOfAnArrayIsProbed(t *testing.T) {
 	}
 }
 
-// Disks that do not form one array are not changed.
-func TestMixedDisksAreRefused(t *testing.T) {
+// disks names the disks of an instance store.
+func disks(contents ...[]byte) map[string][]byte {
+	all := map[string][]byte{}
+	for i, content := range contents {
+		all[fmt.Sprintf("nvme%dn1", i+1)] = content
+	}
+	return all
+}
+
+// Disks with content, and disks that do not form one array, are not changed.
+func TestDisksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		one, two []byte
+		strategy string
+		disks    map[string][]byte
 		holders  map[string]string
 		more     map[string]string
 		want     string
 	}{
-		"ours and an empty one": {ours(), large(), nil, nil,
+		"ours and an empty one": {"RAID0", disks(ours(), large()), nil, nil,
 			"/dev/nvme1n1 holds a member of an array, but /dev/nvme2n1 is empty; clear /dev/nvme1n1 with blkdiscard --zeroout if its content is not needed"},
-		"an empty one and ours": {large(), ours(), nil, nil,
+		"an empty one and ours": {"RAID0", disks(large(), ours()), nil, nil,
 			"/dev/nvme2n1 holds a member of an array, but /dev/nvme1n1 is empty; clear /dev/nvme2n1 with blkdiscard --zeroout if its content is not needed"},
-		"two arrays of ours": {ours(), member("fedcba9876543210", "kubernetes"), nil, nil,
+		"two arrays of ours": {"RAID0", disks(ours(), member("fedcba9876543210", "kubernetes")), nil, nil,
 			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed"},
-		"two arrays, assembled": {ours(), member("fedcba9876543210", "kubernetes"), map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"}, nil,
+		"two arrays, assembled": {"RAID0", disks(ours(), member("fedcba9876543210", "kubernetes")), map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"}, nil,
 			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed"},
-		"another's, assembled": {member("0123456789abcdef", "db:0"), member("0123456789abcdef", "db:0"), map[string]string{"nvme1n1": "md0", "nvme2n1": "md0"}, nil,
+		"another's, assembled": {"RAID0", disks(member("0123456789abcdef", "db:0"), member("0123456789abcdef", "db:0")), map[string]string{"nvme1n1": "md0", "nvme2n1": "md0"}, nil,
 			`/dev/nvme1n1 holds a member of the array "db:0", which eksnode did not create` + clear},
-		"ours and an empty one, assembled": {ours(), large(), map[string]string{"nvme1n1": "md127"}, nil,
+		"ours and an empty one, assembled": {"RAID0", disks(ours(), large()), map[string]string{"nvme1n1": "md127"}, nil,
 			"/dev/nvme1n1 holds a member of an array, but /dev/nvme2n1 is empty; clear /dev/nvme1n1 with blkdiscard --zeroout if its content is not needed"},
-		"an empty one that is used": {large(), large(), map[string]string{"nvme2n1": "dm-0"}, nil,
+		"an empty one that is used": {"RAID0", disks(large(), large()), map[string]string{"nvme2n1": "dm-0"}, nil,
 			"/dev/nvme2n1 is used by dm-0, which is not an array of the instance store"},
-		"ours that does not run": {ours(), ours(), map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string]string{"/sys/block/md127/md/array_state": "inactive\n"},
+		"ours that does not run": {"RAID0", disks(ours(), ours()), map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string]string{"/sys/block/md127/md/array_state": "inactive\n"},
 			"the array /dev/md127 is inactive; mdadm --detail shows the missing disks"},
-		"another array of this name": {large(), large(), nil, map[string]string{"/dev/md/kubernetes": "x"},
+		"another array of this name": {"RAID0", disks(large(), large()), nil, map[string]string{"/dev/md/kubernetes": "x"},
 			"the array /dev/md/kubernetes has disks outside the instance store; stop this array with mdadm --stop"},
+		"RAID0 of a file system": {"RAID0", disks(largeWith(0, "XFSB")), nil, nil, "/dev/nvme1n1 holds xfs" + clear},
+		"RAID10 of one disk":     {"RAID10", disks(large()), nil, nil, "the instance store has one disk, and RAID10 needs two; use RAID0"},
+		"RAID0 of two arrays": {"RAID0", disks(large(), large()), map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"}, nil,
+			"the instance store's disks are in several arrays (md126 has /dev/nvme1n1, md127 has /dev/nvme2n1); stop one array with mdadm --stop"},
+		"unknown content":        {"Mount", disks(largeWith(512, "LABELONE")), nil, nil, "/dev/nvme1n1 holds unknown content" + clear},
+		"half of a RAID 1":       {"Mount", disks(append(largeWith(0x438, "\x53\xef")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...)), nil, nil, "/dev/nvme1n1 holds ext4 and a member of an array" + clear},
+		"used":                   {"Mount", disks(largeWith(0, "XFSB")), map[string]string{"nvme1n1": "dm-3"}, nil, "/dev/nvme1n1 is in use by dm-3; stop dm-3 first"},
+		"a boot sector and ext4": {"Mount", disks(append(append(make([]byte, 0x1fe), 0x55, 0xaa), largeWith(0x438, "\x53\xef")[0x200:]...)), nil, nil, "/dev/nvme1n1 holds ext4 and a partition table" + clear},
+		"no size":                {"Mount", disks(nil), nil, nil, "reading /dev/nvme1n1: the device has no size"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := instance(t, map[string][]byte{"nvme1n1": c.one, "nvme2n1": c.two}, c.holders)
+			h := instance(t, c.disks, c.holders)
 			hosttest.Lay(t, h.Root(), c.more)
-			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), h)
+			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: c.strategy}}.Plan(t.Context(), h)
 			require.EqualError(t, err, c.want)
 			assert.Empty(t, answer.Actions)
 		})
@@ -140,25 +160,6 @@ func TestExistingEksnodeArrayIsUsed(t *testing.T) {
 			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), instance(t, disks, c.holders))
 			require.NoError(t, err)
 			assert.Equal(t, c.want, commands(answer.Actions[:1]))
-		})
-	}
-}
-
-// The strategy Mount refuses a disk that another device uses.
-func TestMountRefusesMembersOfOtherArrays(t *testing.T) {
-	for name, c := range map[string]struct {
-		disk    []byte
-		holders map[string]string
-		want    string
-	}{
-		"half of a RAID 1":       {append(largeWith(0x438, "\x53\xef")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...), nil, "/dev/nvme1n1 holds ext4 and a member of an array" + clear},
-		"used":                   {largeWith(0, "XFSB"), map[string]string{"nvme1n1": "dm-3"}, "/dev/nvme1n1 is in use by dm-3; stop dm-3 first"},
-		"a boot sector and ext4": {append(append(make([]byte, 0x1fe), 0x55, 0xaa), largeWith(0x438, "\x53\xef")[0x200:]...), nil, "/dev/nvme1n1 holds ext4 and a partition table" + clear},
-		"no size":                {[]byte{}, nil, "reading /dev/nvme1n1: the device has no size"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.Mount}}.Plan(t.Context(), instance(t, map[string][]byte{"nvme1n1": c.disk}, c.holders))
-			assert.EqualError(t, err, c.want)
 		})
 	}
 }

@@ -115,26 +115,6 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestDiskContentIsKept(t *testing.T) {
-	for name, c := range map[string]struct {
-		strategy string
-		disks    map[string][]byte
-		holders  map[string]string
-		want     string
-	}{
-		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds unknown content; clear the disk with blkdiscard --zeroout if its content is not needed"},
-		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear the disk with blkdiscard --zeroout if its content is not needed"},
-		"one disk, RAID10": {"RAID10", map[string][]byte{"nvme1n1": blank()}, nil, "the instance store has one disk, and RAID10 needs two; use RAID0"},
-		"two arrays": {"RAID0", map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}, map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"},
-			"the instance store's disks are in several arrays (md126 has /dev/nvme1n1, md127 has /dev/nvme2n1); stop one array with mdadm --stop"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: c.strategy}}.Plan(t.Context(), instance(t, c.disks, c.holders))
-			assert.EqualError(t, err, c.want)
-		})
-	}
-}
-
 func TestUnitNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"/mnt/k8s-disks/0": `mnt-k8s\x2ddisks-0`, "/var/lib/kubelet": "var-lib-kubelet", "/data/.x/ü": `data-.x-\xc3\xbc`,
