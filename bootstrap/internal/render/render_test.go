@@ -25,11 +25,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -217,7 +214,10 @@ func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
 }
 
 // The rendered files are valid for the libraries with which the programs parse them.
+// Registry passwords, proxies with a password and headers are for root alone. The
+// resolver has a user of its own.
 func TestFilesAreWellFormed(t *testing.T) {
+	secret := map[string]int{}
 	for name, d := range matrix(t) {
 		t.Run(name, func(t *testing.T) {
 			files, err := Files(d.node(t))
@@ -241,9 +241,18 @@ func TestFilesAreWellFormed(t *testing.T) {
 					strings.HasSuffix(string(f.Content), "\n"), f.Path)
 				assert.NotEmpty(t, f.Why)
 				assert.NotEmpty(t, f.Of)
+				mode := fs.FileMode(0o644)
+				if f.Path == ContainerdConfig || f.Path == SystemEnvironment ||
+					strings.HasSuffix(f.Path, "/environment.conf") ||
+					strings.HasPrefix(f.Why, "the kubelet's configuration") || f.Path == KubeletDropIn {
+					mode = 0o600
+					secret[f.Why]++
+				}
+				assert.Equal(t, mode, f.Mode, f.Path)
 			}
 		})
 	}
+	assert.GreaterOrEqual(t, len(secret), 4, "%v", secret)
 }
 
 func TestOldContainerdRefusesNewerConfiguration(t *testing.T) {
@@ -259,54 +268,9 @@ func TestOldContainerdRefusesNewerConfiguration(t *testing.T) {
 	}
 }
 
-func TestServicesAreSorted(t *testing.T) {
-	n := &node.Node{Environment: map[string]map[string]string{}}
-	for _, service := range []string{"f", "b", "e", "a", "d", "c", "h", "g"} {
-		n.Environment[service] = map[string]string{"A": "b"}
-	}
-	for range 10 {
-		files, err := environmentFiles(n)
-		require.NoError(t, err)
-		names := show.Each(files,
-			func(f File) string { return strings.TrimSuffix(filepath.Base(filepath.Dir(f.Path)), ".service.d") })
-		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f", "g", "h"}, names)
-	}
-}
-
 // The values of amazon-eks-ami's own tests.
 func TestReservedCPU(t *testing.T) {
 	for cpus, want := range map[int]int{1: 60, 2: 70, 3: 75, 4: 80, 8: 90, 16: 110, 48: 190, 96: 310, 192: 550} {
 		assert.Equal(t, want, reservedCPU(cpus), cpus)
 	}
-}
-
-// Registry passwords, proxies with a password and headers are for root alone. The
-// resolver has a user of its own.
-func TestOnlyRootReadsFilesWithSecrets(t *testing.T) {
-	secret := map[string]int{}
-	for name, d := range matrix(t) {
-		files, err := Files(d.node(t))
-		require.NoError(t, err, name)
-		for _, f := range files {
-			want := fs.FileMode(0o644)
-			if f.Path == ContainerdConfig || f.Path == SystemEnvironment ||
-				strings.HasSuffix(f.Path, "/environment.conf") ||
-				strings.HasPrefix(f.Why, "the kubelet's configuration") || f.Path == KubeletDropIn {
-				want = 0o600
-				secret[f.Why]++
-			}
-			assert.Equal(t, want, f.Mode, "%s: %s", name, f.Path)
-			root := t.TempDir()
-			h, err := host.Mounted(root)
-			require.NoError(t, err)
-			require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(f.Path)), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(root, f.Path), f.Content, 0o644))
-			actions, err := plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode}})
-			require.NoError(t, err)
-			assert.Equal(t, want == 0o600, len(actions) == 1,
-				"%s: a file of an earlier run with another mode is corrected", f.Path)
-			require.NoError(t, h.Close())
-		}
-	}
-	assert.GreaterOrEqual(t, len(secret), 4, "%v", secret)
 }
