@@ -20,6 +20,14 @@ func large() instance.Facts {
 	return instance.Facts{ID: "i-1", Type: "m5.large", PrivateDNSName: "ip-10-0-1-2.eu-west-1.compute.internal", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10}}
 }
 
+// of returns the NodeConfig of a kubelet.
+func of(k nodeconfig.Kubelet) *nodeconfig.NodeConfig {
+	return &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+		Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"},
+		Kubelet: k,
+	}}
+}
+
 func parse(t *testing.T, args ...string) Call {
 	t.Helper()
 	a, err := arguments.Parse(append([]string{"my-cluster"}, args...))
@@ -127,18 +135,15 @@ func TestMaxPodsExpressions(t *testing.T) {
 		pods    int
 		warning string
 	}{
-		"": {29, ""},
-		"((default_enis - 1) * (ips_per_eni - 1)) + 2": {20, ""},
-		"max_pods < 20 ? max_pods : 20":                {20, ""},
-		"max_pods - 29":                                {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 0"},
-		"max_pods / 0":                                 {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: line 1, column 10: division by zero`},
-		"true":                                         {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: converting its result: type conversion error from 'bool' to 'int'`},
-		"vcpus * 10":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the size of the instance type is unknown"},
-		"9000000000":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 9000000000"},
+		"":                              {29, ""},
+		"max_pods < 20 ? max_pods : 20": {20, ""},
+		"max_pods - 29":                 {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 0"},
+		"max_pods / 0":                  {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: line 1, column 10: division by zero`},
+		"true":                          {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: converting its result: type conversion error from 'bool' to 'int'`},
+		"vcpus * 10":                    {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the size of the instance type is unknown"},
+		"9000000000":                    {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 9000000000"},
 	} {
-		c := c
-		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression}}}
-		n, warnings, err := FromNodeConfig(config, large(), modern(), "p")
+		n, warnings, err := FromNodeConfig(of(nodeconfig.Kubelet{MaxPodsExpression: expression}), large(), modern(), "p")
 		require.NoError(t, err)
 		assert.Equal(t, c.pods, n.Kubelet.MaxPods, expression)
 		if c.warning == "" {
@@ -149,26 +154,9 @@ func TestMaxPodsExpressions(t *testing.T) {
 	}
 }
 
-func TestMaxPodsBySize(t *testing.T) {
-	for expression, want := range map[string]int{
-		"(vcpus * 10) < max_pods ? (vcpus * 10) : max_pods":  20,
-		"(physical_memory_mib / 1024) > 7 ? 110 : max_pods":  110,
-		"(physical_memory_mib / 1024) > 32 ? 110 : max_pods": 29,
-	} {
-		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression}}}
-		i := large()
-		i.Limits.VCPUs, i.Limits.MemoryMiB = 2, 8192
-		n, warnings, err := FromNodeConfig(config, i, modern(), "p")
-		require.NoError(t, err)
-		assert.Empty(t, warnings)
-		assert.Equal(t, want, n.Kubelet.MaxPods, expression)
-	}
-}
-
 func TestUnsupportedFeaturesAreWarnings(t *testing.T) {
-	config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
-		Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, FeatureGates: map[string]bool{nodeconfig.FastImagePull: true},
-	}}
+	config := of(nodeconfig.Kubelet{})
+	config.Spec.FeatureGates = map[string]bool{nodeconfig.FastImagePull: true}
 	m := modern()
 	m.Kubelet.Minor, m.CgroupV1, m.CredentialProvider = 35, true, false
 	n, warnings, err := FromNodeConfig(config, large(), m, "p")
@@ -187,10 +175,9 @@ func TestUnsupportedFeaturesAreWarnings(t *testing.T) {
 
 // First boot knows the kubelet, so it names what that one refuses.
 func TestWhatTheKubeletRefusesIsAWarning(t *testing.T) {
-	config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
-		Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"},
-		Kubelet: nodeconfig.Kubelet{Config: nodeconfig.Document{"shutdownGracePeriod": "20s"}, Flags: []string{"--v=x --max-pods 5"}},
-	}}
+	config := of(nodeconfig.Kubelet{
+		Config: nodeconfig.Document{"shutdownGracePeriod": "20s"}, Flags: []string{"--v=x --max-pods 5"},
+	})
 	for minor, want := range map[int][]string{
 		31: nil,
 		33: {`the kubelet will not start: --v: "x" must be a number`},

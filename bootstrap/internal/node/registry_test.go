@@ -59,10 +59,7 @@ func TestReservedPods(t *testing.T) {
 		"an expression without result": {nodeconfig.Kubelet{MaxPodsExpression: "1 / (max_pods - 29)", Config: nodeconfig.Document{"maxPods": int64(110)}}, 110},
 		"no number":                    {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": "many"}, Flags: nodeconfig.Flags{"--max-pods=x", "--max-pods"}}, 29},
 	} {
-		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
-			Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"}, Kubelet: c.kubelet,
-		}}
-		n, _, err := FromNodeConfig(config, large(), modern(), "p")
+		n, _, err := FromNodeConfig(of(c.kubelet), large(), modern(), "p")
 		require.NoError(t, err)
 		assert.Equal(t, c.want, n.ReservedPods(), name)
 	}
@@ -71,6 +68,8 @@ func TestReservedPods(t *testing.T) {
 // The expressions of nodeadm's own tests (amazon-eks-ami, eni_max_pods_test.go,
 // July 2026), and language features that those tests do not use.
 func TestMaxPodsExpressionsAsNodeadm(t *testing.T) {
+	i := large()
+	i.Limits.VCPUs, i.Limits.MemoryMiB = 2, 8192
 	for expression, want := range map[string]int{
 		"417":                                    417,
 		"(default_enis * (ips_per_eni - 1)) + 2": 29,
@@ -80,33 +79,33 @@ func TestMaxPodsExpressionsAsNodeadm(t *testing.T) {
 		"((default_enis -1) * (ips_per_eni - 1)) + 2":                                                                 20,
 		"max_pods < 30 ? max_pods : 30":                                                                               29,
 		"max_pods":                                                                                                    29,
-		"max_pods + 2":                                                                                                31,
-		"[max_pods, 110].exists(n, n > 100) ? 110 : max_pods":                                                         110,
-		"[8, 16, 32].filter(n, n <= max_pods).size()":                                                                 2,
-		"[8, 16, 32].map(n, n + ips_per_eni)[1]":                                                                      26,
-		"[default_enis, ips_per_eni].all(n, n > 2) ? 12 : 13":                                                         12,
-		"{'small': 17, 'large': 110}[max_pods > 20 ? 'large' : 'small']":                                              110,
-		"has({'a': 1}.a) ? 7 : 8":                                                                                     7,
-		"'abc'.startsWith('a') && 'abc'.matches('^a.c$') ? 5 : 6":                                                     5,
-		"int('42') + 'abc'.size()":                                                                                    45,
-		"'43'":                                                                                                        43,
-		"2.9 * double(max_pods)":                                                                                      84,
-		"44u":                                                                                                         44,
-		"duration('45s').getSeconds()":                                                                                45,
-		"timestamp('2026-07-01T00:00:46Z').getSeconds()":                                                              46,
-		"type(max_pods) == int ? 47 : 48":                                                                             47,
-		"dyn(49)":                                                                                                     49,
-		"max_pods // as it is\n + 21":                                                                                 50,
-		"true || 1 / (max_pods - 29) == 1 ? 51 : 52":                                                                  51,
+		"(vcpus * 10) < max_pods ? (vcpus * 10) : max_pods":                                                           20,
+		"(physical_memory_mib / 1024) > 7 ? 110 : max_pods":                                                           110,
+		"(physical_memory_mib / 1024) > 32 ? 110 : max_pods":                                                          29,
+		"max_pods + 2": 31,
+		"[max_pods, 110].exists(n, n > 100) ? 110 : max_pods":            110,
+		"[8, 16, 32].filter(n, n <= max_pods).size()":                    2,
+		"[8, 16, 32].map(n, n + ips_per_eni)[1]":                         26,
+		"[default_enis, ips_per_eni].all(n, n > 2) ? 12 : 13":            12,
+		"{'small': 17, 'large': 110}[max_pods > 20 ? 'large' : 'small']": 110,
+		"has({'a': 1}.a) ? 7 : 8":                                        7,
+		"'abc'.startsWith('a') && 'abc'.matches('^a.c$') ? 5 : 6":        5,
+		"int('42') + 'abc'.size()":                                       45,
+		"'43'":                                                           43,
+		"2.9 * double(max_pods)":                                         84,
+		"44u":                                                            44,
+		"duration('45s').getSeconds()":                                   45,
+		"timestamp('2026-07-01T00:00:46Z').getSeconds()":                 46,
+		"type(max_pods) == int ? 47 : 48":                                47,
+		"dyn(49)":                                                        49,
+		"max_pods // as it is\n + 21":                                    50,
+		"true || 1 / (max_pods - 29) == 1 ? 51 : 52":                     51,
 	} {
-		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
-			Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"},
-			Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression},
-		}}
+		config := of(nodeconfig.Kubelet{MaxPodsExpression: expression})
 		if err := config.Validate(); !assert.NoError(t, err, expression) {
 			continue
 		}
-		n, warnings, err := FromNodeConfig(config, large(), modern(), "p")
+		n, warnings, err := FromNodeConfig(config, i, modern(), "p")
 		require.NoError(t, err)
 		assert.Empty(t, warnings, expression)
 		assert.Equal(t, want, n.Kubelet.MaxPods, expression)
