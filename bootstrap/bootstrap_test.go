@@ -4,12 +4,8 @@ package bootstrap
 
 import (
 	"context"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,31 +76,6 @@ func given(name string, more ...string) []string {
 	return append([]string{name, "--apiserver-endpoint", "https://" + name + ".example", "--b64-cluster-ca", "Y2E="}, more...)
 }
 
-func TestSecondRunChangesNothing(t *testing.T) {
-	full := `  kubelet: {config: {maxPods: 20}, flags: [--v=4]}
-  instance: {environment: {default: {A: b}, kubelet: {C: d}}}
-`
-	for name, join := range map[string]func(*testing.T, *world, *host.Host){
-		"NodeConfig": func(t *testing.T, w *world, h *host.Host) { w.join(t, h, config(t, "a", full)) },
-		"bootstrap.sh": func(t *testing.T, w *world, h *host.Host) {
-			w.call(t, h, given("a", "--kubelet-extra-args", "--v=4")...)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, imdstest.Typical())
-			join(t, w, h)
-			before := tree(t, h, written...)
-			w.log = nil
-			join(t, w, h)
-			assert.Equal(t, before, tree(t, h, written...), "contents and times must not change")
-			for _, line := range w.log {
-				assert.True(t, strings.HasSuffix(line, ": nothing to do"), line)
-			}
-			assert.Empty(t, w.aws.asked)
-		})
-	}
-}
-
 // A machine that was a node of cluster a has the same files as a machine that only
 // joined cluster b.
 func TestNewClusterReplacesThePreviousOne(t *testing.T) {
@@ -168,63 +139,6 @@ func TestUserFilesAreKept(t *testing.T) {
 	w.join(t, h, config(t, "a", ""))
 	for _, name := range []string{user, same} {
 		assert.True(t, there(t, h, name), name)
-	}
-}
-
-func TestLeftoverNodeCertificateIsRemoved(t *testing.T) {
-	name := imdstest.Typical().Hostname
-	for what, c := range map[string]struct {
-		certificate []byte
-		stays       bool
-	}{
-		"this node's":             {certificate(t, "system:node:"+name, "10.0.1.2"), true},
-		"this node's, no address": {certificate(t, "system:node:"+name, ""), true},
-		"another name":            {certificate(t, "system:node:ip-10-0-9-9.eu-west-1.compute.internal", "10.0.1.2"), false},
-		"another address":         {certificate(t, "system:node:"+name, "10.0.9.9"), false},
-		"damaged":                 {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), false},
-	} {
-		t.Run(what, func(t *testing.T) {
-			h, w := mounted(t), surround(t, imdstest.Typical())
-			w.join(t, h, config(t, "a", ""))
-			const file = "/var/lib/kubelet/pki/kubelet-server-current.pem"
-			require.NoError(t, h.Files.WriteFile(file, c.certificate, host.Attributes{Mode: 0o600}))
-			w.join(t, h, config(t, "a", ""))
-			assert.Equal(t, c.stays, there(t, h, file))
-		})
-	}
-}
-
-func certificate(t *testing.T, name, address string) []byte {
-	t.Helper()
-	template := x509.Certificate{Subject: pkix.Name{CommonName: name}}
-	if address != "" {
-		template.IPAddresses = []net.IP{net.ParseIP(address)}
-	}
-	made, _ := testkit.Certificate(t, template)
-	return made
-}
-
-func TestStateOfOtherKubeletPolicyIsRemoved(t *testing.T) {
-	for name, c := range map[string]struct {
-		state, spec string
-		stays       bool
-	}{
-		"same":           {`{"policyName":"none"}`, "", true},
-		"configured":     {`{"policyName":"static"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", true},
-		"by a flag":      {`{"policyName":"static"}`, "  kubelet: {flags: [--cpu-manager-policy=static]}\n", true},
-		"another flag":   {`{"policyName":"static"}`, "  kubelet: {flags: [--topology-manager-policy=best-effort]}\n", false},
-		"removed":        {`{"policyName":"static"}`, "", false},
-		"now configured": {`{"policyName":"none"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", false},
-		"empty, corrupt": {``, "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, imdstest.Typical())
-			const file = "/var/lib/kubelet/cpu_manager_state"
-			w.join(t, h, config(t, "a", ""))
-			require.NoError(t, h.Files.WriteFile(file, []byte(c.state), host.Attributes{Mode: 0o600}))
-			w.join(t, h, config(t, "a", c.spec))
-			assert.Equal(t, c.stays, there(t, h, file))
-		})
 	}
 }
 

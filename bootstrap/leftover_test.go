@@ -3,7 +3,11 @@
 package bootstrap
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	_ "embed"
+	"encoding/pem"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -179,29 +184,53 @@ func TestDamagedCheckpointsAreRemoved(t *testing.T) {
 	}
 }
 
-// The processors differ after a change of the instance type.
-func TestStateOfOtherProcessorsIsRemoved(t *testing.T) {
-	const static = "  kubelet: {config: {cpuManagerPolicy: static%s}}\n"
-	for name, c := range map[string]struct {
-		state, more string
-		stays       bool
+// State stays if it is of this node, and if the kubelet starts with it. The processors
+// differ after a change of the instance type.
+func TestStateIsKeptOnlyForThisNode(t *testing.T) {
+	const server = "/var/lib/kubelet/pki/kubelet-server-current.pem"
+	static := "  kubelet: {config: {cpuManagerPolicy: static}}\n"
+	strict := "  kubelet: {config: {cpuManagerPolicy: static, cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}}}\n"
+	name := "system:node:" + imdstest.Typical().Hostname
+	for what, c := range map[string]struct {
+		file, state, spec string
+		stays             bool
 	}{
-		"all are free":      {`{"policyName":"static","defaultCpuSet":"0-3"}`, "", true},
-		"some are taken":    {`{"policyName":"static","defaultCpuSet":"0,3","entries":{"pod":{"init":"1-2","app":"1"}}}`, "", true},
-		"there were more":   {`{"policyName":"static","defaultCpuSet":"0-7"}`, "", false},
-		"there were fewer":  {`{"policyName":"static","defaultCpuSet":"0,1"}`, "", false},
-		"reserved strictly": {`{"policyName":"static","defaultCpuSet":"1-3"}`, `, cpuManagerPolicyOptions: {strict-cpu-reservation: "true"}`, true},
+		"this node's certificate":   {server, certificate(t, name, "10.0.1.2"), "", true},
+		"no address":                {server, certificate(t, name, ""), "", true},
+		"another name":              {server, certificate(t, "system:node:ip-10-0-9-9.eu-west-1.compute.internal", "10.0.1.2"), "", false},
+		"another address":           {server, certificate(t, name, "10.0.9.9"), "", false},
+		"a damaged certificate":     {server, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "", false},
+		"the same policy":           {cpuState, `{"policyName":"none"}`, "", true},
+		"configured":                {cpuState, `{"policyName":"static","defaultCpuSet":"0-3"}`, static, true},
+		"by a flag":                 {cpuState, `{"policyName":"static"}`, "  kubelet: {flags: [--cpu-manager-policy=static]}\n", true},
+		"another flag":              {cpuState, `{"policyName":"static"}`, "  kubelet: {flags: [--topology-manager-policy=best-effort]}\n", false},
+		"removed":                   {cpuState, `{"policyName":"static"}`, "", false},
+		"now configured":            {cpuState, `{"policyName":"none"}`, static, false},
+		"empty, corrupt":            {cpuState, ``, "", false},
+		"some processors are taken": {cpuState, `{"policyName":"static","defaultCpuSet":"0,3","entries":{"pod":{"init":"1-2","app":"1"}}}`, static, true},
+		"there were more":           {cpuState, `{"policyName":"static","defaultCpuSet":"0-7"}`, static, false},
+		"there were fewer":          {cpuState, `{"policyName":"static","defaultCpuSet":"0,1"}`, static, false},
+		"reserved strictly":         {cpuState, `{"policyName":"static","defaultCpuSet":"1-3"}`, strict, true},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			h, w := mounted(t), surround(t, imdstest.Typical())
-			testkit.Write(t, filepath.Join(h.Root(), "/sys/devices/system/cpu/online"), "0-3\n")
-			spec := strings.Replace(static, "%s", c.more, 1)
-			w.join(t, h, config(t, "a", spec))
-			lay(t, h, map[string]string{cpuState: c.state})
-			w.join(t, h, config(t, "a", spec))
-			assert.Equal(t, c.stays, there(t, h, cpuState))
+			lay(t, h, map[string]string{machine.OnlineCPUs: "0-3\n"})
+			w.join(t, h, config(t, "a", ""))
+			lay(t, h, map[string]string{c.file: c.state})
+			w.join(t, h, config(t, "a", c.spec))
+			assert.Equal(t, c.stays, there(t, h, c.file))
 		})
 	}
+}
+
+func certificate(t *testing.T, name, address string) string {
+	t.Helper()
+	template := x509.Certificate{Subject: pkix.Name{CommonName: name}}
+	if address != "" {
+		template.IPAddresses = []net.IP{net.ParseIP(address)}
+	}
+	made, _ := testkit.Certificate(t, template)
+	return string(made)
 }
 
 // Files that a user may have written stay, and every run reports them.

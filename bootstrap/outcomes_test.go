@@ -41,6 +41,7 @@ func TestOutcomesOfCallsOfBootstrapSh(t *testing.T) {
 	lay(t, h, map[string]string{"/mine.toml": "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nsandbox_image = \"SANDBOX_IMAGE\"\n"})
 	plain := w.outcome(t, h, "c $join")
 	require.NotNil(t, plain)
+	assert.Empty(t, w.aws.asked)
 	for line := range strings.Lines(scriptCalls) {
 		if strings.HasPrefix(line, "#") {
 			continue

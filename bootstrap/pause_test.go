@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
@@ -120,30 +119,6 @@ func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
 	lay(t, h, map[string]string{render.ScriptExtraArguments: own})
 	w.call(t, h, given("a")...)
 	has(t, h, render.ScriptExtraArguments, own)
-}
-
-// Environment variables supply the settings without a flag, and PAUSE_CONTAINER_IMAGE
-// is not changed.
-func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
-	h, w := mounted(t), surround(t, imdstest.Typical())
-	environment := map[string]string{
-		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false",
-		"DNS_CLUSTER_IP":     "10.9.0.10",
-		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause",
-		"PAUSE_CONTAINER_VERSION": "3.10",
-	}
-	a, err := arguments.Read([]string{"a"}, func(name string) string { return environment[name] })
-	require.NoError(t, err)
-	n, err := w.FromArguments(t.Context(), h, a)
-	require.NoError(t, err)
-	w.configure(t, h, n)
-	assert.Empty(t, w.aws.asked)
-	config := object(t, h, templates.KubeletConfig)
-	assert.NotContains(t, config, "maxPods")
-	assert.Equal(t, []any{"10.9.0.10"}, config["clusterDNS"])
-	has(t, h, render.ScriptArguments, " --pod-infra-container-image=registry.example/pause:3.10 ")
-	has(t, h, render.ScriptExtraArguments, "=--v=5'")
-	has(t, h, render.ContainerdConfig, "sandbox = 'registry.example/pause:3.10'")
 }
 
 // systemd reads the user's words from the drop-in, as from the file of Amazon Linux 2's

@@ -97,7 +97,8 @@ type firstBoot struct {
 	Skip    []Phase  `json:"skip"`
 	Daemons []string `json:"daemons"`
 	// Error is a part of the error, Calls are the calls of programs, and Absent the paths
-	// that are not there afterwards. Unchanged is set if no file changes.
+	// that are not there afterwards. Unchanged is set if no file changes, nor its time, and
+	// every item had nothing to do.
 	Error     string   `json:"error"`
 	Calls     []string `json:"calls"`
 	Absent    []string `json:"absent"`
@@ -134,6 +135,7 @@ func (b firstBoot) check(t *testing.T, h *host.Host, w *world, which string) {
 		n = w.node(t, h, cmp.Or(b.Cluster, "a"), "  "+strings.ReplaceAll(b.Spec, "\n", "\n  "))
 	}
 	before := tree(t, h, written...)
+	w.log = nil
 	err := try(t, h, w, n, Selection{Skip: b.Skip, Daemons: b.Daemons})
 	if b.Error == "" {
 		require.NoError(t, err, which)
@@ -146,7 +148,11 @@ func (b firstBoot) check(t *testing.T, h *host.Host, w *world, which string) {
 	}
 	if b.Unchanged {
 		assert.Equal(t, before, tree(t, h, written...), which)
+		for _, line := range w.log {
+			assert.True(t, strings.HasSuffix(line, ": nothing to do"), line)
+		}
 	}
+	assert.Empty(t, w.aws.asked, which)
 }
 
 // Amazon Linux 2's script enabled the kubelet of the captured node, which already runs.
