@@ -47,22 +47,7 @@ type NodeConfig struct {
 // SpecJSON returns the spec in JSON, including the empty objects that Amazon's nodeadm
 // writes.
 func (c *NodeConfig) SpecJSON() (json.RawMessage, error) {
-	type instance struct {
-		Instance
-		LocalStorage LocalStorage `json:"localStorage"`
-		Network      Network      `json:"network"`
-	}
-	s := c.Spec
-	text, err := json.Marshal(struct {
-		Cluster      Cluster         `json:"cluster"`
-		Containerd   Containerd      `json:"containerd"`
-		FeatureGates map[string]bool `json:"featureGates,omitempty"`
-		Instance     instance        `json:"instance"`
-		Kubelet      Kubelet         `json:"kubelet"`
-	}{
-		s.Cluster, s.Containerd, s.FeatureGates, instance{s.Instance, s.Instance.LocalStorage, s.Instance.Network},
-		s.Kubelet,
-	})
+	text, err := json.Marshal(c.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
 	}
@@ -71,10 +56,10 @@ func (c *NodeConfig) SpecJSON() (json.RawMessage, error) {
 
 // Spec holds all settings of a node.
 type Spec struct {
-	Cluster      Cluster         `json:"cluster,omitzero" yaml:"cluster,omitempty"`
-	Containerd   Containerd      `json:"containerd,omitzero" yaml:"containerd,omitempty"`
-	Instance     Instance        `json:"instance,omitzero" yaml:"instance,omitempty"`
-	Kubelet      Kubelet         `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
+	Cluster      Cluster         `json:"cluster" yaml:"cluster,omitempty"`
+	Containerd   Containerd      `json:"containerd" yaml:"containerd,omitempty"`
+	Instance     Instance        `json:"instance" yaml:"instance,omitempty"`
+	Kubelet      Kubelet         `json:"kubelet" yaml:"kubelet,omitempty"`
 	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
 }
 
@@ -118,11 +103,11 @@ type Kubelet struct {
 
 // Instance holds the machine's settings.
 type Instance struct {
-	LocalStorage LocalStorage `json:"localStorage,omitzero" yaml:"localStorage,omitempty"`
+	LocalStorage LocalStorage `json:"localStorage" yaml:"localStorage,omitempty"`
 	// Environment maps each service to its environment variables; "default" means all
 	// services of the machine.
 	Environment map[string]map[string]string `json:"environment,omitempty" yaml:"environment,omitempty"`
-	Network     Network                      `json:"network,omitzero" yaml:"network,omitempty"`
+	Network     Network                      `json:"network" yaml:"network,omitempty"`
 }
 
 // DefaultEnvironment is the key of Instance.Environment for every service.
