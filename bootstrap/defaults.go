@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -24,12 +23,7 @@ func readDefaults(h *host.Host) (defaults, error) {
 	if d.Defaults, err = manifest.LoadDefaults(h); err != nil || d.Spec == nil {
 		return d, err
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind,
-		"spec": d.Spec})
-	if err == nil {
-		d.config, err = nodeconfig.Decode(text)
-	}
-	if err != nil {
+	if d.config, err = nodeconfig.DecodeSpec(d.Spec); err != nil {
 		return d, fmt.Errorf("reading the image's settings %s: %w", manifest.DefaultsPath, err)
 	}
 	return d, nil

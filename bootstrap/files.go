@@ -251,18 +251,13 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// digest returns the digest of the files that a service reads, or an empty text
-// when the service reads none. An empty text equals the missing record of a
-// service that was never started.
+// digest returns the digest of the files that a service reads.
 func digest(files []render.File, of render.Service) string {
 	var d service.Digest
 	for _, f := range files {
 		if slices.Contains(f.Of, of) {
 			d.Add(f.Path, f.Content)
 		}
-	}
-	if d.IsEmpty() {
-		return ""
 	}
 	return d.Sum()
 }

@@ -130,12 +130,7 @@ func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
 	if err != nil || c == nil || len(c.Spec) == 0 {
 		return nil, err
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind,
-		"spec": c.Spec})
-	if err != nil {
-		return nil, fmt.Errorf("reading the cache: %w", err)
-	}
-	config, err := nodeconfig.Decode(text)
+	config, err := nodeconfig.DecodeSpec(c.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("reading the NodeConfig in the cache %s: %w", name, err)
 	}

@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,11 @@ func ReadPart(p Part) (c *NodeConfig, text []byte, warnings []string, err error)
 func Decode(text []byte) (*NodeConfig, error) {
 	c, _, err := decode(text, 0, newBudget())
 	return c, err
+}
+
+// DecodeSpec reads the NodeConfig with a spec in JSON, as SpecJSON writes it.
+func DecodeSpec(spec json.RawMessage) (*NodeConfig, error) {
+	return Decode(fmt.Appendf(nil, `{"apiVersion": %q, "kind": %q, "spec": %s}`, APIVersion, Kind, spec))
 }
 
 // decode reads a text. before is the number of lines of the user data before the text.

@@ -73,7 +73,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 		answer.Act(more...)
 		reload = append(reload, m.Reload...)
 	}
-	if digest.IsEmpty() || !h.HasSystemd() {
+	if digest.Sum() == "" || !h.HasSystemd() {
 		return answer, nil
 	}
 	done, err := service.IsStartedWith(h, subject, digest.Sum())

@@ -24,11 +24,14 @@ func (d *Digest) Add(name string, content []byte) {
 	d.text = fmt.Appendf(d.text, "%s %d %s\n", name, len(content), content)
 }
 
-// IsEmpty reports whether the digest has no files.
-func (d *Digest) IsEmpty() bool { return len(d.text) == 0 }
-
-// Sum returns the digest in hexadecimal.
-func (d *Digest) Sum() string { return fmt.Sprintf("%x", sha256.Sum256(d.text)) }
+// Sum returns the digest in hexadecimal, or an empty text without files. An empty text
+// equals the missing record of a service that was never started.
+func (d *Digest) Sum() string {
+	if len(d.text) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(d.text))
+}
 
 // IsStartedWith reports whether subject, a service's name, was last started with
 // this sum.
