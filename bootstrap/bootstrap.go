@@ -22,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -236,7 +237,7 @@ func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfi
 	if err != nil {
 		return nil, err
 	}
-	pause := machine.LocalPauseImage
+	pause := containerd.PauseImage
 	if !m.HasPause {
 		pause = s.pauseImage(ctx, m, i, "", arguments.New().PauseVersion)
 	}
@@ -291,7 +292,7 @@ func (s Services) FromArguments(ctx context.Context, h *host.Host, a *arguments.
 		return nil, err
 	}
 	s.warn(filled)
-	call.PauseImage = machine.LocalPauseImage
+	call.PauseImage = containerd.PauseImage
 	switch {
 	case a.PauseImage != "":
 		call.PauseImage = a.PauseImage + ":" + a.PauseVersion

@@ -14,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -40,13 +41,10 @@ func (p pause) Phase() string {
 	return "images"
 }
 
-func (p pause) isLocal() bool { return p.node.Containerd.PauseImage == machine.LocalPauseImage }
-
-// pinned is the label that protects an image from the kubelet's garbage collection.
-const pinned = "io.cri-containerd.pinned=pinned"
+func (p pause) isLocal() bool { return p.node.Containerd.PauseImage == containerd.PauseImage }
 
 func ctr(args ...string) host.Command {
-	return host.Command{Argv: append([]string{"ctr", "--namespace", "k8s.io", "images"}, args...)}
+	return host.Command{Argv: append([]string{"ctr", "--namespace", containerd.Namespace, "images"}, args...)}
 }
 
 // registries is the folder of the registry's credentials during a pull.
@@ -69,13 +67,13 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Acts(left...), err
 	}
 	if p.isLocal() {
-		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + machine.PauseArchive,
+		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + containerd.PauseArchive,
 			Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
 			Do: func(ctx context.Context, _ plan.Progress) error {
-				if _, err := h.Run(ctx, ctr(append(p.unpacking("import"), machine.PauseArchive)...)); err != nil {
+				if _, err := h.Run(ctx, ctr(append(p.unpacking("import"), containerd.PauseArchive)...)); err != nil {
 					return err
 				}
-				_, err := h.Run(ctx, ctr("label", image, pinned))
+				_, err := h.Run(ctx, ctr("label", image, containerd.Pinned))
 				return err
 			}})...), nil
 	}
@@ -137,7 +135,7 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 // pullOnce passes the credentials in a file that only root can read, because all
 // users can read the arguments of a process.
 func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
-	args := append(p.unpacking("pull"), "--label", pinned)
+	args := append(p.unpacking("pull"), "--label", containerd.Pinned)
 	registry, _, _ := strings.Cut(image, "/")
 	if p.node.Machine.CredentialProvider && isECR(registry) {
 		user, password, err := credentials(ctx, h, image)

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
@@ -24,7 +24,7 @@ const ownPause = "localhost/kubernetes/pause:latest"
 // images do.
 func pins(t *testing.T, h *host.Host) {
 	t.Helper()
-	require.NoError(t, h.Files.WriteFile(machine.PauseArchive, []byte("x"), host.Attributes{Mode: 0o644}))
+	require.NoError(t, h.Files.WriteFile(containerd.PauseArchive, []byte("x"), host.Attributes{Mode: 0o644}))
 }
 
 // First boot configures containerd with the machine image's own pause image, for both

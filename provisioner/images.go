@@ -34,12 +34,6 @@ type Containers struct {
 }
 
 const (
-	// PauseName is the name of the pause image on a node that has its own.
-	// pauseArchive stays on the node: first boot imports it again when containerd
-	// has lost the image (amazon-eks-ami #2061). First boot searches for both
-	// (package bootstrap/internal/machine).
-	PauseName    = "localhost/kubernetes/pause:latest"
-	pauseArchive = "/etc/eks/pause.tar"
 	// pauseAsset is the ID of the archive in the manifest.
 	pauseAsset = "pause"
 	// imageArchive is where the other images wait for their import.
@@ -73,7 +67,7 @@ func (s Spec) wanted() ([]wanted, error) {
 		all = append(all, w)
 	}
 	if s.PauseImage != "" {
-		add(surface.Name("pause_image"), s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
+		add(surface.Name("pause_image"), s.PauseImage, wanted{as: containerd.PauseImage, archive: containerd.PauseArchive, keep: true})
 	}
 	for _, text := range s.Images {
 		add(surface.Name("images"), text, wanted{archive: imageArchive})
@@ -154,7 +148,7 @@ func (n *node) images(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
 	var g gathered
 	g.add(plan.Absent(h, plan.Interrupted, imageArchive))
-	for _, name := range []string{imageArchive, pauseArchive} {
+	for _, name := range []string{imageArchive, containerd.PauseArchive} {
 		g.add(plan.Leftovers(h, name))
 	}
 	return g.all()

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -47,7 +48,7 @@ type Facts struct {
 	// CredentialProvider says that the image has ecr-credential-provider where
 	// the kubelet looks for it.
 	CredentialProvider bool `json:"credentialProvider,omitempty"`
-	// HasPause says that the image has PauseArchive.
+	// HasPause says that the image has containerd.PauseArchive.
 	HasPause bool `json:"hasPause,omitempty"`
 	// Command is the path of eksnode itself, which the kubeconfig names.
 	Command string `json:"command"`
@@ -59,10 +60,6 @@ const (
 	CredentialProviderFolder = "/etc/eks/image-credential-provider"
 	// CredentialProviderName is the provider's name and its program's.
 	CredentialProviderName = "ecr-credential-provider"
-	// LocalPauseImage is the pause image that a machine image may contain, and
-	// PauseArchive its archive. Amazon's images for Amazon Linux 2023 have both too.
-	LocalPauseImage = "localhost/kubernetes/pause:latest"
-	PauseArchive    = "/etc/eks/pause.tar"
 	// NVIDIARuntime is NVIDIA's container runtime.
 	NVIDIARuntime = "/usr/bin/nvidia-container-runtime"
 	// SOCIUnit is the unit of the SOCI snapshotter.
@@ -111,7 +108,7 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	}{
 		{cgroupV2, &f.CgroupV1, true},
 		{NVIDIARuntime, &f.NVIDIARuntime, false},
-		{PauseArchive, &f.HasPause, false},
+		{containerd.PauseArchive, &f.HasPause, false},
 		{path.Join(CredentialProviderFolder, CredentialProviderName), &f.CredentialProvider, false},
 	} {
 		there, err := h.Exists(look.name)
