@@ -66,8 +66,7 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if err != nil || len(found) == 0 {
 		return plan.Answer{}, err
 	}
-	folder := d.MountPath
-	folder = cmp.Or(folder, DefaultFolder)
+	folder := cmp.Or(d.MountPath, DefaultFolder)
 	if d.Strategy == nodeconfig.Mount {
 		var answer plan.Answer
 		for i, disk := range found {

@@ -18,6 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -126,12 +127,7 @@ func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.
 	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return nil, err
 	}
-	why := ""
-	for _, t := range r.of {
-		if why = shown[t]; why != "" {
-			break
-		}
-	}
+	why := cmp.Or(show.Each(r.of, func(e evidence) string { return shown[e] })...)
 	if why != "" && r.unless != nil {
 		if spared, err := r.unless(h, name); err != nil || spared {
 			return nil, err
