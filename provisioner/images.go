@@ -67,7 +67,8 @@ func (s Spec) wanted() ([]wanted, error) {
 		all = append(all, w)
 	}
 	if s.PauseImage != "" {
-		add(surface.Name("pause_image"), s.PauseImage, wanted{as: containerd.PauseImage, archive: containerd.PauseArchive, keep: true})
+		add(surface.Name("pause_image"), s.PauseImage,
+			wanted{as: containerd.PauseImage, archive: containerd.PauseArchive, keep: true})
 	}
 	for _, text := range s.Images {
 		add(surface.Name("images"), text, wanted{archive: imageArchive})

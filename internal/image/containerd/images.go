@@ -26,11 +26,11 @@ const (
 	// Pinned is the label, with its value, that protects an image from the
 	// kubelet's garbage collection.
 	Pinned = "io.cri-containerd.pinned=pinned"
-	// PauseImage is the pause image of a machine image that has its own, and
-	// PauseArchive its archive. First boot imports the archive again when containerd
-	// has lost the image (amazon-eks-ami #2061). Amazon's images for Amazon Linux 2023
-	// have both too.
-	PauseImage   = "localhost/kubernetes/pause:latest"
+	// PauseImage is the pause image of a machine image that has its own. Amazon's images
+	// for Amazon Linux 2023 have the image and its archive too.
+	PauseImage = "localhost/kubernetes/pause:latest"
+	// PauseArchive is the archive of PauseImage. First boot imports it again when
+	// containerd has lost the image (amazon-eks-ami #2061).
 	PauseArchive = "/etc/eks/pause.tar"
 )
 
