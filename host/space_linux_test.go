@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 

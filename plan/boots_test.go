@@ -96,7 +96,7 @@ func TestDamagedJournalsEnd(t *testing.T) {
 		readBoots(bytes.NewReader(damaged[:random.IntN(len(damaged))]), found)
 		assert.LessOrEqual(t, len(found), bootsMost, "seed %d", seed)
 	}
-	// A chain of arrays, each of which claims a GiB.
+	// A chain of arrays. Each claims a GiB.
 	hostile := make([]byte, 200+100*24)
 	copy(hostile, "LPKSHHRH")
 	binary.LittleEndian.PutUint64(hostile[152:], 1<<40)
