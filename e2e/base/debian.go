@@ -36,15 +36,18 @@ func Packages() []string {
 	return []string{"mmdebstrap", "debian-archive-keyring", "apt", "ca-certificates"}
 }
 
+// userCache is read before tests change the environment: a base system in a test's own
+// cache folder would be removed with it, below the programs that run in it.
+var userCache, errUserCache = os.UserCacheDir()
+
 // Cache returns the harness's folder in the user's cache folder
 // (~/.cache/eksnode). Its contents can be deleted whenever no harness is
 // running.
 func Cache() (string, error) {
-	folder, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding the cache folder (set HOME): %w", err)
+	if errUserCache != nil {
+		return "", fmt.Errorf("finding the cache folder (set HOME): %w", errUserCache)
 	}
-	return filepath.Join(folder, "eksnode"), nil
+	return filepath.Join(userCache, "eksnode"), nil
 }
 
 // Mirror returns a mirror of the archives that the host's apt has. Builds of base systems and
