@@ -39,6 +39,13 @@ func TestReadRefusesIrregularFiles(t *testing.T) {
 		_, err := i.Content("/etc/" + name)
 		assert.EqualError(t, err, want)
 	}
+	require.NoError(t, i.Files.WriteFile("/etc/to-file", []byte("text"), Attributes{Mode: 0o644}))
+	for _, name := range []string{"fifo", "zero", "folder", "to-fifo", "masked"} {
+		before := stat(t, at("etc/"+name)).Ino
+		assert.EqualError(t, i.Files.WriteFile("/etc/"+name, []byte("new"), Attributes{Mode: 0o644}),
+			"write /etc/"+name+": not a regular file, which a write would replace; remove it first")
+		assert.Equal(t, before, stat(t, at("etc/"+name)).Ino, name)
+	}
 	for name, want := range map[string][]byte{"file": []byte("text"), "to-file": []byte("text"), "masked": {}, "missing": nil, "file/x": nil} {
 		got, err := i.Content("/etc/" + name)
 		if name == "file/x" {

@@ -15,8 +15,8 @@ import (
 // WriteFile writes data to name completely or not at all: it writes a temporary
 // file next to name, flushes it to the disk and renames it. The new file keeps the
 // extended attributes of an existing file (such as the SELinux label) and gets mode
-// and owner from attr. A link in the last place is followed and stays. Missing
-// parent directories get mode 0755.
+// and owner from attr. A link in the last place is followed and stays. Anything else
+// but a regular file there is an error. Missing parent directories get mode 0755.
 func (f *Files) WriteFile(name string, data []byte, attr Attributes) error {
 	return f.Replace(name, attr, content(data))
 }
@@ -48,6 +48,9 @@ func (f *Files) put(name string, attr Attributes, fill func(io.Writer) error, fl
 }
 
 func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writer) error, flush bool) error {
+	if st, err := statat(p.dir, p.base); err == nil && !st.Mode().IsRegular() {
+		return fmt.Errorf("%w, which a write would replace; remove it first", errNotRegular)
+	}
 	if err := removeStale(p); err != nil {
 		return explain(err)
 	}

@@ -54,9 +54,10 @@ func inFolders(name string) []string {
 func unitSettings(d *rule.Draft, unit string) map[string]rule.Setting {
 	const units = "systemd/system/"
 	for _, place := range inFolders(units + unit) {
-		if there := d.Files(place); len(there) > 0 { // the name of a drop-in decides, not its folder
+		if st := d.Stat(place); st != nil && st.Mode().IsRegular() {
 			kind := strings.TrimPrefix(path.Ext(unit), ".")
-			return settings(d, there[0], append(inFolders(units+unit+".d"), inFolders(units+kind+".d")...))
+			// The name of a drop-in decides, not its folder.
+			return settings(d, place, append(inFolders(units+unit+".d"), inFolders(units+kind+".d")...))
 		}
 	}
 	return nil
