@@ -58,6 +58,9 @@ func (Entry) ExtendedAttributes() (map[string]string, error) { return nil, errNo
 
 func (*Host) Trim(string) (int64, error) { return 0, errNotLinux }
 func (*Host) Unmount(string) error       { return errNotLinux }
+func (*Host) Trail(string, bool) ([]string, string, error) {
+	return nil, "", errNotLinux
+}
 func (*Host) ZeroFreeSpace(context.Context, string, func(done, total int64)) (int64, error) {
 	return 0, errNotLinux
 }

@@ -217,52 +217,13 @@ func (f *Files) ForeignBelow(name string) ([]*ForeignMount, error) {
 }
 
 // route follows a name from folder to folder, up to the first foreign mount. From a
-// missing part on, the rest of the name is kept.
+// missing part on, and in a circle of links, the rest of the name is kept.
 func (f *Files) route(v *mountView, name, named string, follow bool) (string, *ForeignMount, error) {
-	at, todo := "/", split(name)
-	dir := f.root // the folder at "at", or -1 where it is missing
-	move := func(to int) {
-		if dir != f.root && dir >= 0 {
-			_ = unix.Close(dir)
-		}
-		dir = to
+	_, at, m, err := f.trail(v, name, named, follow)
+	if err != unix.EMFILE && err != unix.ENFILE { // the later open reports other causes
+		err = nil
 	}
-	defer move(-1)
-	for links := 0; len(todo) > 0 && links <= maxLinks; {
-		part := todo[0]
-		todo = todo[1:]
-		if part == ".." { // start from the root again: "at" contains no link
-			todo = append(split(path.Dir(at)), todo...)
-			at, links = "/", links+1
-			move(f.root)
-			continue
-		}
-		next := strings.TrimSuffix(at, "/") + "/" + part
-		if m := v.on(next, named); m != nil {
-			return next, m, nil
-		}
-		if len(todo) == 0 && !follow {
-			return next, nil, nil
-		}
-		if target, err := readlinkat(dir, part); err == nil {
-			if path.IsAbs(target) {
-				at = "/"
-				move(f.root)
-			}
-			todo, links = append(split(target), todo...), links+1
-			continue
-		}
-		at = next
-		fd, err := unix.Openat(dir, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err == unix.EMFILE || err == unix.ENFILE {
-			return "", nil, err
-		}
-		if err != nil { // the later open reports the cause
-			fd = -1
-		}
-		move(fd)
-	}
-	return at, nil, nil
+	return at, m, err
 }
 
 // FileSystem identifies the file system that the directory name is on. All mounts
