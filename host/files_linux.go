@@ -3,6 +3,7 @@ package host
 import (
 	"io/fs"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -168,11 +169,7 @@ func (f *Files) stat(verb, name string, follow bool) (os.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if parts := split(name); len(parts) > 0 {
-		st.name = parts[len(parts)-1]
-	} else {
-		st.name = "/"
-	}
+	st.name = path.Base("/" + name)
 	return st, nil
 }
 

@@ -139,21 +139,12 @@ func (f *Files) refuseMounts(real, name string, contentsOnly bool) error {
 func explain(err error) error {
 	switch {
 	case err == unix.EPERM && os.Geteuid() == 0:
-		return remedyError{err, "immutable or append-only? see lsattr; chattr -ia clears it"}
+		return fmt.Errorf("%w (immutable or append-only? see lsattr; chattr -ia clears it)", err)
 	case err == unix.EROFS:
-		return remedyError{err, "mount -o remount,rw makes it writable"}
+		return fmt.Errorf("%w (mount -o remount,rw makes it writable)", err)
 	}
 	return err
 }
-
-type remedyError struct {
-	error
-	remedy string
-}
-
-func (e remedyError) Error() string { return e.error.Error() + " (" + e.remedy + ")" }
-
-func (e remedyError) Unwrap() error { return e.error }
 
 func openDir(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

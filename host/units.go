@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -52,9 +53,7 @@ func (h *Host) Enablements(unit string) ([]string, error) {
 	}
 	var links []string
 	for _, e := range entries {
-		switch path.Ext(e.Name()) {
-		case ".wants", ".requires", ".upholds":
-		default:
+		if !slices.Contains([]string{".wants", ".requires", ".upholds"}, path.Ext(e.Name())) {
 			continue
 		}
 		link := path.Join(dir, e.Name(), unit)

@@ -79,10 +79,7 @@ func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writ
 	if err == nil {
 		return nil
 	}
-	if removeErr := ignoreMissing(unix.Unlinkat(p.dir, temp, 0)); removeErr != nil {
-		return errors.Join(err, removeErr)
-	}
-	return err
+	return errors.Join(err, ignoreMissing(unix.Unlinkat(p.dir, temp, 0)))
 }
 
 // removeStale removes the temporary files that killed runs left next to p.

@@ -133,13 +133,7 @@ func renameRescue(h *host.Host, top, id string, entry []byte) error {
 			continue
 		}
 		from := path.Join(top, name)
-		if there, err := h.Exists(from); err != nil || !there {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := h.Files.Rename(from, strings.Replace(from, id, neutralID, 1)); err != nil {
+		if err := h.Files.Rename(from, strings.Replace(from, id, neutralID, 1)); rule.IgnoreMissing(err) != nil {
 			return err
 		}
 	}

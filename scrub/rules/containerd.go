@@ -148,7 +148,7 @@ func endTask(ctx context.Context, h *host.Host, ns, id string) (bool, error) {
 func ctr(ctx context.Context, h *host.Host, args ...string) ([]string, error) {
 	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ctr", "--timeout", "20s"}, args...)})
 	if err != nil {
-		return nil, fmt.Errorf("listing containerd's objects: %w", err)
+		return nil, err
 	}
 	var words []string
 	for line := range strings.Lines(string(out)) {

@@ -176,7 +176,7 @@ func knownKubeletConfig(text, template []byte) bool {
 		return false
 	}
 	for _, key := range have.keys {
-		value, _ := have.values[key]
+		value := have.values[key]
 		now, known := want.values[key]
 		if !(known && sameJSON(value, now)) &&
 			!slices.ContainsFunc(olderKubeletKeys[key],

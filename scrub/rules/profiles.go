@@ -198,11 +198,6 @@ func judgeNetworkd(_, text string) verdict {
 	return verdict{}
 }
 
-// netplan is the part of a netplan file with network cards.
-type netplan struct {
-	Network map[string]yaml.Node `yaml:"network"`
-}
-
 type netplanCard struct {
 	Addresses  []yaml.Node `yaml:"addresses"`
 	MACAddress string      `yaml:"macaddress"`
@@ -214,7 +209,7 @@ type netplanCard struct {
 // judgeNetplan judges a netplan file. A file with parts for every machine needs
 // a person.
 func judgeNetplan(_, content string) verdict {
-	var file netplan
+	var file struct{ Network map[string]yaml.Node }
 	if err := yaml.Unmarshal([]byte(content), &file); err != nil {
 		return verdict{why: fmt.Sprintf("is not readable as a netplan file (%s)", show.Line(err.Error())),
 			advice: "repair or remove the file"}

@@ -56,12 +56,7 @@ func relinquishJournal(d *rule.Draft) {
 	if d.Failed(err) || !bytes.Contains(help, []byte("--relinquish-var")) {
 		return
 	}
-	d.Act(plan.Action{Verb: plan.Run, Target: "journalctl --relinquish-var",
-		Reason: "journald writes its journal to disk",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			_, err := d.Host.Run(ctx, host.Command{Argv: []string{"journalctl", "--relinquish-var"}})
-			return err
-		}})
+	d.Act(plan.Command(d.Host, "journald writes its journal to disk", "journalctl", "--relinquish-var"))
 }
 
 // running are those of some units that run, or that a boot has yet to start: a scrub

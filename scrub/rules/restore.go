@@ -236,12 +236,10 @@ func reverseKubeletConfig(current, template []byte) (reversal, error) {
 		}
 	}
 	for _, key := range bootstrapKeys {
-		value, ok := want.values[key]
-		switch {
-		case !ok:
-			changed = have.remove(key) || changed
-		default:
+		if value, ok := want.values[key]; ok {
 			changed = have.set(key, value) || changed
+		} else {
+			changed = have.remove(key) || changed
 		}
 	}
 	if !changed {

@@ -188,13 +188,9 @@ func derForm(head []byte) string {
 		return ""
 	}
 	der := outer.FullBytes
-	if _, err := x509.ParsePKCS8PrivateKey(der); err == nil {
-		return "a private key in DER"
-	}
-	if _, err := x509.ParsePKCS1PrivateKey(der); err == nil {
-		return "a private key in DER"
-	}
-	if _, err := x509.ParseECPrivateKey(der); err == nil {
+	_, notPKCS8 := x509.ParsePKCS8PrivateKey(der)
+	_, notPKCS1 := x509.ParsePKCS1PrivateKey(der)
+	if _, notEC := x509.ParseECPrivateKey(der); notPKCS8 == nil || notPKCS1 == nil || notEC == nil {
 		return "a private key in DER"
 	}
 	if bytes.Contains(der[:min(len(der), 64)], pkcs12Data) && hasKeyBag(der) {

@@ -90,7 +90,7 @@ func (s Search) In(ctx context.Context, h *host.Host, tops ...string) ([]plan.Fi
 				lock.Lock()
 				findings = append(findings, found...)
 				if err != nil {
-					errs = append(errs, err)
+					errs = append(errs, fmt.Errorf("searching %s: %w", o.entry.Path, err))
 				}
 				lock.Unlock()
 			}
@@ -159,7 +159,7 @@ func (s Search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
 	name := o.entry.Path
 	unchanged, err := s.Known.Unchanged(ctx, name, o.in)
 	if err != nil || unchanged {
-		return nil, wrapSearch(name, err)
+		return nil, err
 	}
 	var findings []plan.Finding
 	found := func(text string) {
@@ -178,14 +178,7 @@ func (s Search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
 	}
 	c := content{ctx: ctx, words: s.Words, most: searchMost, left: expandMost, keys: s.Keys,
 		special: !s.Known.Any() && system(name), found: found}
-	return findings, wrapSearch(name, c.file(name, o.in, o.entry.Size()))
-}
-
-func wrapSearch(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("searching %s: %w", name, err)
+	return findings, c.file(name, o.in, o.entry.Size())
 }
 
 // The search reads blocks, so that its memory does not grow with a file. A
