@@ -13,15 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
-
-func image(t *testing.T) (*host.Host, string) {
-	t.Helper()
-	h := hosttest.Root(t, nil)
-	return h, h.Root()
-}
 
 func settled(t *testing.T, actions []Action) []string {
 	t.Helper()
@@ -57,10 +50,9 @@ func TestFilesGetContentAndMode(t *testing.T) {
 		}, []string{"remove /etc/a/.b.eksnode-0123456789abcdef (an interrupted run left it)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, root := image(t)
-			file := filepath.Join(root, want.Path)
-			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-			require.NoError(t, c.before(t, root, file))
+			h := hosttest.Root(t, map[string]string{"etc/a/": ""})
+			file := filepath.Join(h.Root(), want.Path)
+			require.NoError(t, c.before(t, h.Root(), file))
 			actions, err := Files(h, []File{want})
 			require.NoError(t, err)
 			assert.Equal(t, c.done, settled(t, actions))
@@ -78,22 +70,20 @@ func TestFilesGetContentAndMode(t *testing.T) {
 // A link replaces a file or another link, but no folder.
 func TestLinksReplaceFilesButNotFolders(t *testing.T) {
 	want := SymbolicLink{Path: "/etc/a/l", To: "/dev/null", Why: "tests need it"}
+	const link = "link /etc/a/l to /dev/null (tests need it)"
 	for name, c := range map[string]struct {
-		before func(name string) error
+		before map[string]string
 		done   []string
 		fails  string
 	}{
-		"already right": {func(name string) error { return os.Symlink("/dev/null", name) }, nil, ""},
-		"nothing":       {func(string) error { return nil }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"another link":  {func(name string) error { return os.Symlink("x", name) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"a file":        {func(name string) error { return os.WriteFile(name, nil, 0o600) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"a folder":      {func(name string) error { return os.Mkdir(name, 0o755) }, nil, "linking /etc/a/l: something else is there; remove it"},
+		"already right": {map[string]string{"etc/a/l": "-> /dev/null"}, nil, ""},
+		"nothing":       {nil, []string{link}, ""},
+		"another link":  {map[string]string{"etc/a/l": "-> x"}, []string{link}, ""},
+		"a file":        {map[string]string{"etc/a/l": "x"}, []string{link}, ""},
+		"a folder":      {map[string]string{"etc/a/l/": ""}, nil, "linking /etc/a/l: something else is there; remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, root := image(t)
-			file := filepath.Join(root, want.Path)
-			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-			require.NoError(t, c.before(file))
+			h := hosttest.Root(t, c.before)
 			actions, err := Links(h, []SymbolicLink{want})
 			if c.fails != "" {
 				require.EqualError(t, err, c.fails)
@@ -101,7 +91,7 @@ func TestLinksReplaceFilesButNotFolders(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, c.done, settled(t, actions))
-			to, err := os.Readlink(file)
+			to, err := os.Readlink(filepath.Join(h.Root(), want.Path))
 			require.NoError(t, err)
 			assert.Equal(t, want.To, to)
 		})
@@ -110,9 +100,7 @@ func TestLinksReplaceFilesButNotFolders(t *testing.T) {
 
 // Absent removes files, links, and folders with their content.
 func TestAbsentRemovesFilesAndFolders(t *testing.T) {
-	h, root := image(t)
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o755))
-	require.NoError(t, os.Symlink("nowhere", filepath.Join(root, "l")))
+	h := hosttest.Root(t, map[string]string{"a/b/": "", "l": "-> nowhere"})
 	actions, err := Absent(h, "old", "/a", "/l", "/gone")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"remove /a (old)", "remove /l (old)"}, settled(t, actions))
@@ -124,9 +112,7 @@ func TestAbsentRemovesFilesAndFolders(t *testing.T) {
 // kept reads a report file.
 func kept(t *testing.T, path string) Report {
 	t.Helper()
-	text := testkit.Content(t, path)
-	r := testkit.JSON[Report](t, text)
-	return r
+	return testkit.JSON[Report](t, testkit.Content(t, path))
 }
 
 func begunBy(build string) Report {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
@@ -59,9 +58,8 @@ func node(t *testing.T, files map[string]string) *host.Host {
 
 func breakersOf(h *host.Host, t *testing.T) map[string][]string {
 	t.Helper()
-	items := selected(t, Spec{Only: []string{rule.BreakersGroup}}, ToAudit)
 	found := map[string][]string{}
-	for _, i := range items {
+	for _, i := range selected(t, Spec{Only: []string{rule.BreakersGroup}}, ToAudit) {
 		answer, err := i.Plan(t.Context(), h)
 		require.NoError(t, err, i.ID())
 		require.Empty(t, answer.Actions)
@@ -142,8 +140,7 @@ func TestBreakersOfABaseImage(t *testing.T) {
 	image := map[string]string{"etc/passwd": passwd, "etc/fstab": "/dev/z /opt ext4 noexec 0 0\n"}
 	h, _ := tree(t, image)
 	assert.Contains(t, strings.Join(audit(t, h, rule.BreakersGroup), "\n"), "/etc/fstab: line 1 mounts \"/opt\" with noexec")
-	items := selected(t, Spec{Node: NodeAuto}, ToAudit)
-	for _, p := range plan.Make(t.Context(), h, items) {
+	for _, p := range planned(t, h, Spec{Node: NodeAuto}, ToAudit) {
 		assert.False(t, p.Item == "noexec-cni" && len(p.Findings) > 0, "not a node")
 	}
 }

@@ -96,9 +96,8 @@ func TestChangedFilesOfPackagesAreNotes(t *testing.T) {
 		{Target: "/etc/tool.conf", Reason: `configuration of the package "tool", changed since installation; now a link or a special file`},
 	}
 	look := func(only ...string) (plan.Report, []plan.Check) {
-		items := selected(t, Spec{Only: only}, ToAudit)
 		var r plan.Report
-		list, checks := plan.Look(t.Context(), h, items, nil)
+		list, checks := plan.Look(t.Context(), h, selected(t, Spec{Only: only}, ToAudit), nil)
 		r.Audited(list, checks)
 		return r, checks
 	}

@@ -82,9 +82,8 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 		for _, rule := range []string{"containers", "containers-metadata", "images-there"} {
 			t.Run(what+"/"+rule, func(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, text, 0o600))
-				items := selected(t, Spec{Only: []string{rule}}, ToAudit)
 				var r plan.Report
-				r.Audited(plan.Look(t.Context(), h, items, nil))
+				r.Audited(plan.Look(t.Context(), h, selected(t, Spec{Only: []string{rule}}, ToAudit), nil))
 				assert.Equal(t, plan.Unknown, r.Result)
 				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
 				assert.Equal(t, text, []byte(testkit.Content(t, name)))
@@ -100,9 +99,8 @@ func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	items := selected(t, Spec{Only: []string{"containers"}}, ToAudit)
 	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
-		plan.Make(t.Context(), h, items)[0].Error)
+		planned(t, h, Spec{Only: []string{"containers"}}, ToAudit)[0].Error)
 }
 
 // An audit compares containerd's images with the manifest, on an image root too.
@@ -115,16 +113,10 @@ func TestMissingImagesAreFound(t *testing.T) {
 	metadata(t, root, "v1 k8s.io images registry.example/app:1")
 	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
-	items := selected(t, Spec{Only: []string{"images-there"}}, ToAudit)
-	_, err = items[0].Plan(t.Context(), h)
+	_, err = look(t, "images-there", h)
 	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
-}
-
-func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	assert.Empty(t, audit(t, h, "images-there"))
-	items := selected(t, Spec{Only: []string{"images-there"}}, ToAudit)
-	assert.Equal(t, string(Inspect), items[0].Phase())
+	require.NoError(t, os.Remove(filepath.Join(root, manifest.Path)))
+	assert.Empty(t, audit(t, h, "images-there"), "no manifest, no images that must be there")
 }
 
 // containerd leaves removed containers in free pages of its database. The rule

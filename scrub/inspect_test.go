@@ -14,15 +14,13 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // audit returns the findings of rules as "path: reason".
 func audit(t *testing.T, h *host.Host, only ...string) []string {
 	t.Helper()
-	items := selected(t, Spec{Only: only}, ToAudit)
 	var got []string
-	for _, p := range plan.Make(t.Context(), h, items) {
+	for _, p := range planned(t, h, Spec{Only: only}, ToAudit) {
 		require.Empty(t, p.Error)
 		for _, a := range p.Actions {
 			got = append(got, a.Target+": "+a.Reason)
@@ -158,10 +156,9 @@ func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
 		"var/lib/kubelet/kubeconfig": "server: https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
 	})
 	found := func(skip ...string) (targets []string) {
-		items := selected(t, Spec{Skip: append(skip, "can-join", "not-a-node")}, ToAudit)
 		for range 2 { // a second plan has the same result
 			targets = nil
-			for _, p := range plan.Make(t.Context(), h, items) {
+			for _, p := range planned(t, h, Spec{Skip: append(skip, "can-join", "not-a-node")}, ToAudit) {
 				require.Empty(t, p.Error)
 				for _, a := range p.Actions {
 					targets = append(targets, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))

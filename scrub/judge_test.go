@@ -64,9 +64,8 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 	for name, c := range needed.Cases {
 		t.Run(name, func(t *testing.T) {
 			h, root := surrounded(t, needed.Files)
-			items := selected(t, ours(c.Rule, plan.Remove), ToScrub)
 			before := testkit.TreeOf(t, root)
-			outcomes, err := plan.Apply(t.Context(), h, items, nil)
+			outcomes, err := plan.Apply(t.Context(), h, selected(t, ours(c.Rule, plan.Remove), ToScrub), nil)
 			if c.Want != "" {
 				require.EqualError(t, err, full.Replace(c.Want))
 				assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
@@ -89,15 +88,13 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			maps.Copy(files, c.Files)
 			h, root := surrounded(t, files)
 			spec := Spec{Only: []string{"x"}, Own: []Rule{withPath("/opt/ours/a")}}
-			items := selected(t, spec, ToScrub)
 			before := testkit.TreeOf(t, root)
-			_, err := plan.Apply(t.Context(), h, items, nil)
+			_, err := plan.Apply(t.Context(), h, selected(t, spec, ToScrub), nil)
 			want := "x: checking whether a package owns /opt/ours/a: " + c.Want +
 				`; to skip the check, set "owned: true" in the rule`
 			require.EqualError(t, err, want)
 			assert.Empty(t, diff(before, testkit.TreeOf(t, root)))
-			items = selected(t, spec, ToAudit)
-			assert.Equal(t, want, plan.Make(t.Context(), h, items)[0].Error)
+			assert.Equal(t, want, planned(t, h, spec, ToAudit)[0].Error)
 
 			spec.Own[0].Owned = true
 			assert.Equal(t, plan.Done, apply(t, h, spec)[0].Status)

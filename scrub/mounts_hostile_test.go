@@ -43,11 +43,9 @@ func partition(t *testing.T, at, kind string, files map[string]string) {
 func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report) {
 	t.Helper()
 	h := lay(t, root, nil)
-	items := selected(t, spec, ToScrub)
-	outcomes, err := plan.Apply(t.Context(), h, items, nil)
+	outcomes, err := plan.Apply(t.Context(), h, selected(t, spec, ToScrub), nil)
 	scrubbed.Applied(outcomes, err)
-	items = selected(t, spec, ToAudit)
-	audited.Audited(plan.Look(t.Context(), h, items, nil))
+	audited.Audited(plan.Look(t.Context(), h, selected(t, spec, ToAudit), nil))
 	return scrubbed, audited
 }
 

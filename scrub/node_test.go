@@ -9,16 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // A whole audit of a machine that is not a node finds just that.
 func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	items := selected(t, Spec{Skip: []string{"not-a-node"}}, ToAudit)
-	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
-	items = selected(t, Spec{}, ToAudit)
-	assert.Len(t, plan.Make(t.Context(), h, items), 1)
+	assert.Empty(t, planned(t, h, Spec{Skip: []string{"not-a-node"}}, ToAudit), "a plain machine with the rule skipped")
+	assert.Len(t, planned(t, h, Spec{}, ToAudit), 1)
 }
 
 // Audits of other disks want no node: with auto, only a machine with something of
@@ -41,9 +38,8 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := tree(t, c.files)
-			items := selected(t, c.spec, ToAudit)
 			findings := 0
-			for _, p := range plan.Make(t.Context(), h, items) {
+			for _, p := range planned(t, h, c.spec, ToAudit) {
 				require.Empty(t, p.Error)
 				if p.Item == "not-a-node" {
 					findings += len(p.Findings)
@@ -59,8 +55,7 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 // A manifest that cannot be read is an error, not a node.
 func TestADamagedManifestIsAnError(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: `{"schema":`})
-	items := selected(t, Spec{Only: []string{"not-a-node"}}, ToAudit)
-	assert.Contains(t, plan.Make(t.Context(), h, items)[0].Error, "not-a-node: ")
+	assert.Contains(t, planned(t, h, Spec{Only: []string{"not-a-node"}}, ToAudit)[0].Error, "not-a-node: ")
 }
 
 // The unit that loads the rules of iptables goes together with the rules of a cluster.

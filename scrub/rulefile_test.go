@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -156,6 +157,12 @@ func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
 	items, err := spec.Items(m, more)
 	require.NoError(t, err)
 	return items
+}
+
+// planned is what the selected rules have left to do or to find.
+func planned(t *testing.T, h *host.Host, spec Spec, m Mode) []plan.Planned {
+	t.Helper()
+	return plan.Make(t.Context(), h, selected(t, spec, m))
 }
 
 func withPath(name string) Rule {

@@ -23,8 +23,7 @@ import (
 // attempt scrubs and returns the status of each rule, except unchanged ones.
 func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, error) {
 	t.Helper()
-	items := selected(t, spec, ToScrub)
-	outcomes, err := plan.Apply(t.Context(), h, items, nil)
+	outcomes, err := plan.Apply(t.Context(), h, selected(t, spec, ToScrub), nil)
 	ended := map[string]plan.Status{}
 	for _, o := range outcomes {
 		if o.Status != plan.Unchanged {
@@ -172,8 +171,7 @@ func TestDeepTreesAreRemoved(t *testing.T) {
 		}
 		require.NoError(t, unix.Close(fd))
 	}
-	items := selected(t, Spec{}, ToScrub)
-	for _, p := range plan.Make(t.Context(), h, items) {
+	for _, p := range planned(t, h, Spec{}, ToScrub) {
 		assert.Empty(t, p.Error)
 		for _, a := range p.Actions {
 			if a.Target == "/var/lib/kubelet/pods/uid" {

@@ -177,15 +177,13 @@ func TestFunctionsOfOwnRulesAreJudged(t *testing.T) {
 	more, err := Extend(nil, []Rule{{ID: "x", Phase: State, Why: "x", Paths: []string{"/etc/shadow"},
 		Look: func(d *Draft) { d.Remove(d.Paths[0], "x") }}})
 	require.NoError(t, err)
-	items := selected(t, Spec{Only: []string{"x"}}, ToScrub, more...)
-	_, err = items[0].Plan(t.Context(), h)
+	_, err = selected(t, Spec{Only: []string{"x"}}, ToScrub, more...)[0].Plan(t.Context(), h)
 	require.ErrorContains(t, err, "/etc/shadow")
 }
 
 // A dry run without an audit asks no rule that only reports.
 func TestADryRunWithoutAnAuditReportsNothing(t *testing.T) {
-	items := selected(t, Spec{Audit: AuditOff}, ToPlan)
-	assert.NotContains(t, show.Each(items, plan.Item.Phase), string(Inspect))
+	assert.NotContains(t, show.Each(selected(t, Spec{Audit: AuditOff}, ToPlan), plan.Item.Phase), string(Inspect))
 }
 
 // The checks of an audit have every rule once: as it ended, left out, or with nothing to find.

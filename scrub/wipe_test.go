@@ -54,8 +54,8 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 			testkit.Run(t, "sync", "-f", root)
 			h, err := host.Mounted(root)
 			require.NoError(t, err)
-			items := selected(t, Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}, ToScrub)
-			outcomes, err := plan.Apply(t.Context(), h, items, nil)
+			spec := Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}
+			outcomes, err := plan.Apply(t.Context(), h, selected(t, spec, ToScrub), nil)
 			require.NoError(t, err)
 			if wipes {
 				last := outcomes[len(outcomes)-1]
@@ -176,8 +176,8 @@ func TestZerosFillTheReserveOfXFS(t *testing.T) {
 
 func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	items := selected(t, Spec{Only: []string{"hostname"}, WipeFreeSpace: true}, ToScrub)
-	_, err := plan.Apply(t.Context(), h, items, nil)
+	spec := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}
+	_, err := plan.Apply(t.Context(), h, selected(t, spec, ToScrub), nil)
 	assert.ErrorContains(t, err, "wiping would fill that file system")
 }
 
@@ -211,8 +211,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 			for at := 0; at < len(canary); at += 64 << 10 {
 				require.False(t, bytes.Contains(raw, canary[at:at+64]), "at %d", at)
 			}
-			items := []plan.Item{&wipe{}}
-			outcomes, err := plan.Apply(t.Context(), h, items, nil)
+			outcomes, err := plan.Apply(t.Context(), h, []plan.Item{&wipe{}}, nil)
 			require.NoError(t, err)
 			at := show.Each(outcomes[0].Actions, func(a plan.Action) string { return a.Target })
 			assert.Equal(t, []string{"/"}, at)

@@ -15,25 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
-
-func imageOf(t testing.TB, files map[string]string) (*host.Host, string) {
-	t.Helper()
-	h := hosttest.Root(t, files)
-	return h, h.Root()
-}
 
 // Packages list files by paths from before the distribution merged folders, such
 // as /bin into /usr/bin. Owners are found by the resolved path.
 func TestOwnersAreFoundByResolvedPath(t *testing.T) {
-	h, root := imageOf(t, map[string]string{
-		"usr/bin/tool": "x", "usr/lib/a/b": "x", "usr/lib/ab": "x", "srv/free": "x",
+	h := hosttest.Root(t, map[string]string{
+		"bin": "-> usr/bin", "lib": "-> /usr/lib", "usr/bin/tool": "x", "usr/lib/a/b": "x", "usr/lib/ab": "x", "srv/free": "x",
 		"var/lib/dpkg/info/tool:amd64.list": "/.\n/bin\n/bin/tool\n/lib/a/b\n/lib/a/missing\n/lib/ab\n/usr/../srv/./up\n",
 	})
-	require.NoError(t, os.Symlink("usr/bin", filepath.Join(root, "bin")))
-	require.NoError(t, os.Symlink("/usr/lib", filepath.Join(root, "lib")))
 	owners, err := ReadOwners(t.Context(), h)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -55,10 +46,10 @@ func TestOwnersAreFoundByResolvedPath(t *testing.T) {
 func FuzzLists(f *testing.F) {
 	f.Add("/.\n/usr\n/usr/bin/tool\n", "%FILES%\nusr/\nusr/bin/tool\n\n%BACKUP%\netc/x\t0\n", "Package: tool\nStatus: install ok installed\n")
 	f.Add("\x00\x00", "%FILES%\n../../etc/passwd\n", "Package:\n\n\nStatus: installed")
-	h, root := imageOf(f, map[string]string{"var/lib/dpkg/info/tool.list": "", "var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/files": ""})
+	h := hosttest.Root(f, map[string]string{"var/lib/dpkg/info/tool.list": "", "var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/files": ""})
 	f.Fuzz(func(t *testing.T, list, files, status string) {
 		for name, text := range map[string]string{"var/lib/dpkg/info/tool.list": list, "var/lib/dpkg/status": status, "var/lib/pacman/local/tool-1-1/files": files} {
-			require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o644))
 		}
 		owners, err := ReadOwners(t.Context(), h)
 		if err != nil {
@@ -71,7 +62,7 @@ func FuzzLists(f *testing.F) {
 }
 
 func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
-	h, _ := imageOf(t, map[string]string{
+	h := hosttest.Root(t, map[string]string{
 		"var/lib/dpkg/status": "Package: tool\nStatus: install ok installed\nArchitecture: amd64\nSource: tools (2.0)\nVersion: 1:2.0-1\nDescription: x\n Version: 9\n\n" +
 			"Package: libc6\nStatus: install ok installed\nMulti-Arch: same\nArchitecture: amd64\nVersion: 2.36\n\n" +
 			"Package: libc6\nStatus: hold ok installed\nMulti-Arch: same\nArchitecture: arm64\nVersion: 2.36\n\n" +
@@ -109,10 +100,10 @@ func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 func FuzzInstalled(f *testing.F) {
 	f.Add("Package: tool\nStatus: install ok installed\nVersion: 1\n", "%NAME%\ntool\n\n%VERSION%\n1-1\n")
 	f.Add("Package:\nStatus: x installed\n\n\n:\n", "%NAME%\n%NAME%")
-	h, root := imageOf(f, map[string]string{"var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/desc": ""})
+	h := hosttest.Root(f, map[string]string{"var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/desc": ""})
 	f.Fuzz(func(t *testing.T, status, desc string) {
 		for name, text := range map[string]string{"var/lib/dpkg/status": status, "var/lib/pacman/local/tool-1-1/desc": desc} {
-			require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o644))
 		}
 		all, err := ReadInstalled(t.Context(), h)
 		require.NoError(t, err)
@@ -129,8 +120,8 @@ func sha256Of(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byt
 // Diverted files are at their new place, and merged folders are resolved.
 func TestOriginalsOfDpkgAndPacman(t *testing.T) {
 	mtree := testkit.Gzip("#mtree\n/set type=file uid=0\n./usr/bin/a\\040b time=1.0 size=3 sha256digest=" + sha256Of("one") + "\n./usr/share type=dir\n./etc/a.conf size=1 md5digest=x sha256digest=" + sha256Of("two") + "\n")
-	h, root := imageOf(t, map[string]string{
-		"usr/bin/tool": "", "usr/bin/view.vim": "",
+	h := hosttest.Root(t, map[string]string{
+		"bin": "-> usr/bin", "usr/bin/tool": "", "usr/bin/view.vim": "",
 		"var/lib/dpkg/info/tool:amd64.md5sums": md5Of("tool") + "  bin/tool\n" + md5Of("view") + "  usr/bin/view\nno checksum\nzz  usr/bin/damaged\n",
 		"var/lib/dpkg/info/vim.md5sums":        md5Of("vim") + "  usr/bin/view\n",
 		"var/lib/dpkg/diversions":              "/usr/bin/view\n/usr/bin/view.tool\nvim\n",
@@ -139,7 +130,6 @@ func TestOriginalsOfDpkgAndPacman(t *testing.T) {
 		"var/lib/pacman/local/a-1-1/files":     "%FILES%\nusr/\nusr/bin/a b\n\n%BACKUP%\netc/a.conf\t0\n",
 		"var/lib/pacman/local/b-1-1/files":     "%FILES%\nusr/\n",
 	})
-	require.NoError(t, os.Symlink("usr/bin", filepath.Join(root, "bin")))
 	originals, err := ReadOriginals(t.Context(), h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/etc/a.conf", "/etc/old.conf", "/etc/tool.conf", "/usr/bin/a b", "/usr/bin/tool", "/usr/bin/view", "/usr/bin/view.tool"}, originals.Places())
@@ -155,14 +145,14 @@ func TestOriginalsOfDpkgAndPacman(t *testing.T) {
 	}
 	assert.Equal(t, "tool:amd64", originals["/usr/bin/tool"][0].Package)
 
-	h, _ = imageOf(t, map[string]string{"usr/bin/tool": ""})
+	h = hosttest.Root(t, map[string]string{"usr/bin/tool": ""})
 	originals, err = ReadOriginals(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, originals, "a machine without a package manager")
 }
 
 func TestDamagedManifestsAreNamed(t *testing.T) {
-	h, _ := imageOf(t, map[string]string{"var/lib/pacman/local/a-1-1/mtree": "\x1f\x8bno", "var/lib/pacman/local/a-1-1/files": ""})
+	h := hosttest.Root(t, map[string]string{"var/lib/pacman/local/a-1-1/mtree": "\x1f\x8bno", "var/lib/pacman/local/a-1-1/files": ""})
 	_, err := ReadOriginals(t.Context(), h)
 	assert.EqualError(t, err, "reading pacman's database: the checksums of a-1-1: unexpected EOF")
 }
@@ -171,10 +161,10 @@ func TestDamagedManifestsAreNamed(t *testing.T) {
 func FuzzOriginals(f *testing.F) {
 	f.Add(md5Of("")+"  usr/bin/tool\n", "Package: tool\nConffiles:\n /etc/x "+md5Of("")+"\n", "/a\n/b\nc\n", "./usr/bin/\\057x sha256digest="+sha256Of("")+"\n")
 	f.Add("\x00  ../../x\n", "Conffiles:\n x y\n /\n", "\n\n\n", "\x1f\x8b")
-	h, root := imageOf(f, map[string]string{"var/lib/dpkg/info/tool.md5sums": "", "var/lib/dpkg/status": "", "var/lib/dpkg/diversions": "", "var/lib/pacman/local/tool-1-1/mtree": "", "var/lib/pacman/local/tool-1-1/files": ""})
+	h := hosttest.Root(f, map[string]string{"var/lib/dpkg/info/tool.md5sums": "", "var/lib/dpkg/status": "", "var/lib/dpkg/diversions": "", "var/lib/pacman/local/tool-1-1/mtree": "", "var/lib/pacman/local/tool-1-1/files": ""})
 	f.Fuzz(func(t *testing.T, sums, status, diversions, mtree string) {
 		for name, text := range map[string]string{"var/lib/dpkg/info/tool.md5sums": sums, "var/lib/dpkg/status": status, "var/lib/dpkg/diversions": diversions, "var/lib/pacman/local/tool-1-1/mtree": mtree} {
-			require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o644))
 		}
 		originals, err := ReadOriginals(t.Context(), h)
 		if err != nil {
