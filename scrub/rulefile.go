@@ -137,18 +137,16 @@ func checkNames(r Rule, rules []Rule, before, all []Rule) error {
 // Paths with the verb remove or empty. Like the rules of a rule file, they cannot
 // remove files that the machine needs.
 func Extend(more, own []Rule) ([]Rule, error) {
+	if len(own) == 0 {
+		return more, nil
+	}
 	all := slices.Concat(Table(), more)
 	var errs []error
-	for _, r := range own {
-		err := check(r)
-		if slices.ContainsFunc(all, func(other Rule) bool { return slices.Contains(other.Names(), r.ID) }) {
-			err = errors.Join(err, fmt.Errorf("id: %q is another rule or group; choose another", r.ID))
-		}
-		if err != nil {
+	for i, r := range own {
+		if err := errors.Join(check(r), checkNames(r, all, own[:i], own)); err != nil {
 			errs = append(errs, prefixed(fmt.Sprintf("own rule %q: ", r.ID), err))
 		}
-		r = r.AsOwn()
-		all, more = append(all, r), append(more[:len(more):len(more)], r)
+		more = append(more[:len(more):len(more)], r.AsOwn())
 	}
 	return more, errors.Join(errs...)
 }

@@ -142,8 +142,9 @@ func TestExtendChecksRules(t *testing.T) {
 	}{
 		"whole":               {func(*Rule) {}, ""},
 		"paths":               {func(r *Rule) { r.Look, r.Paths, r.Verb = nil, []string{"/opt/x"}, plan.Remove }, ""},
-		"a known ID":          {func(r *Rule) { r.ID = "machine-id" }, `own rule "machine-id": id: "machine-id" is another rule or group; choose another`},
-		"a distribution's ID": {func(r *Rule) { r.ID = "apt-caches" }, `is another rule or group`},
+		"a known ID":          {func(r *Rule) { r.ID = "machine-id" }, `own rule "machine-id": id: "machine-id" is a rule or group of eksnode; choose another`},
+		"a distribution's ID": {func(r *Rule) { r.ID = "apt-caches" }, `is a rule or group of eksnode`},
+		"a rule as a group":   {func(r *Rule) { r.Groups = []string{"machine-id"} }, `is a rule of eksnode; choose another name`},
 		"no ID":               {func(r *Rule) { r.ID = "" }, `id: "" must consist of small letters`},
 		"no phase":            {func(r *Rule) { r.Phase = "" }, `phase: "" is none of quiesce, unmount, state, `},
 		"no reason":           {func(r *Rule) { r.Why = "" }, "why: missing"},
@@ -168,7 +169,7 @@ func TestExtendChecksRules(t *testing.T) {
 		})
 	}
 	_, err := Extend(nil, []Rule{whole, whole})
-	require.ErrorContains(t, err, "choose another")
+	require.ErrorContains(t, err, "is used twice")
 }
 
 // A function cannot remove what the machine needs, as the paths of a rule file cannot.

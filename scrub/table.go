@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -95,14 +94,11 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 // all are the rules of the table, of a distribution and of the operator, in the order of
 // their phases.
 func (s Spec) all(more []Rule) ([]Rule, error) {
-	all := append(Table(), more...)
-	for i, o := range s.Own {
-		err := errors.Join(check(o), checkNames(o, all[:len(all)-i], s.Own[:i], s.Own))
-		if err != nil {
-			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
-		}
-		all = append(all, o.AsOwn())
+	all, err := Extend(more, s.Own)
+	if err != nil {
+		return nil, err
 	}
+	all = append(Table(), all...)
 	slices.SortStableFunc(all, func(a, b Rule) int {
 		return slices.Index(rule.Phases, a.Phase) - slices.Index(rule.Phases, b.Phase)
 	})

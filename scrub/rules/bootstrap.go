@@ -24,7 +24,7 @@ func generatedContainerdConfig(d *rule.Draft) {
 		return
 	}
 	if templateOf(d, name) != nil {
-		restoreTemplate(d, name, reverseContainerdConfig)
+		restore(reverseContainerdConfig)(d)
 		return
 	}
 	if !(baseRuntimeSpec().Match(current) && nodeadm.there(d)) && !isInits(current) {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,9 +87,7 @@ func oldIDsLeft(d *rule.Draft) {
 		}
 		patterns = append(patterns, secrets.Pattern{Kind: kind, Hints: []string{id[:8]}, Re: secrets.AnyForm(id)})
 	}
-	findings, err := namesWith(d.Ctx, d.Host, d.Taken, d.Tops(), append(slices.Clone(patterns), namesOfEC2))
-	d.Found(findings...)
-	d.Failed(err)
+	findings := namesWith(d, append(slices.Clone(patterns), namesOfEC2))
 	if id := strings.TrimSpace(string(d.Small("/etc/machine-id"))); id != "" { // the rule host-ids-left searches for it
 		patterns = slices.DeleteFunc(patterns, func(p secrets.Pattern) bool { return p.Re().MatchString(id) })
 	}
@@ -112,20 +109,18 @@ var namesOfEC2 = secrets.Pattern{
 
 // namesWith reports files and folders whose names carry an ID and that no other
 // rule removes or renames.
-func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []string,
-	ids []secrets.Pattern) ([]plan.Finding, error) {
-	var findings []plan.Finding
+func namesWith(d *rule.Draft, ids []secrets.Pattern) (findings []plan.Finding) {
 	var errs []error
 	seen := map[string]bool{}
-	for _, top := range tops {
-		_, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
+	for _, top := range d.Tops() {
+		_, err := d.Host.Files.Walk(d.Ctx, top, path.Dir(top), func(e host.Entry, err error) error {
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case e.IsDir() && (rule.Kept(namesNotSearched, e.Path) || taken.InWalk(top, e.Path)) || seen[e.Path]:
+			case e.IsDir() && (rule.Kept(namesNotSearched, e.Path) || d.Taken.InWalk(top, e.Path)) || seen[e.Path]:
 				return skipFolder(e)
-			case taken.InWalk(top, e.Path) || taken.By(e.Path, plan.Write):
+			case d.Taken.InWalk(top, e.Path) || d.Taken.By(e.Path, plan.Write):
 				return nil
 			}
 			seen[e.Path] = true
@@ -137,11 +132,11 @@ func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []strin
 			}
 			return nil
 		})
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
-	return findings, errors.Join(errs...)
+	d.Found(findings...)
+	d.Failed(errors.Join(errs...))
+	return findings
 }
 
 // namesNotSearched are folders of data whose names are digests or people's.

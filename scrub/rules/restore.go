@@ -51,14 +51,32 @@ func (r *reversal) restore(lines []string, i int, m []string, placeholder string
 // changes nothing else. The template shows the original values.
 type reverser func(current, template []byte) (reversal, error)
 
-// restore plans to turn the file at name back into its template:
+// restore plans to turn the row's file back into its template:
 //   - missing, empty, or written by `eksnode init`: the template is written, but
 //     a missing file stays missing where no script fills it in;
 //   - filled in: the placeholders are restored. If the rest equals the template,
 //     the template is written byte for byte; otherwise a user's edits stay;
 //   - a file of an image without a template comes from a boot, and is removed.
 func restore(reverse reverser) func(*rule.Draft) {
-	return func(d *rule.Draft) { restoreTemplate(d, d.Paths[0], reverse) }
+	return func(d *rule.Draft) {
+		name := d.Paths[0]
+		tmpl, current := templateOf(d, name), d.Content(name)
+		// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a file with its own certificate.
+		kubelets := name == templates.Kubeconfig &&
+			bytes.Contains(current, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
+		switch {
+		case current == nil && (tmpl == nil || tmpl.Guessed):
+			return
+		case tmpl == nil:
+			d.Plan(plan.Remove, name, "a boot generated it for the old cluster")
+		case len(bytes.TrimSpace(current)) == 0:
+			d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
+		case isInits(current) || kubelets:
+			planRestore(d, name, tmpl.Content, tmpl, tmpl.Recorded, "first boot wrote it")
+		default:
+			planReversal(d, name, reverse, current, tmpl)
+		}
+	}
 }
 
 func planReversal(d *rule.Draft, name string, reverse reverser, current []byte, tmpl *template) {
@@ -273,26 +291,7 @@ func templateOf(d *rule.Draft, name string) *template {
 	return nil
 }
 
-func restoreTemplate(d *rule.Draft, name string, reverse reverser) {
-	tmpl, current := templateOf(d, name), d.Content(name)
-	// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a file with its own certificate.
-	kubelets := name == templates.Kubeconfig &&
-		bytes.Contains(current, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
-	switch {
-	case current == nil && (tmpl == nil || tmpl.Guessed):
-		return
-	case tmpl == nil:
-		d.Plan(plan.Remove, name, "a boot generated it for the old cluster")
-	case len(bytes.TrimSpace(current)) == 0:
-		d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
-	case isInits(current) || kubelets:
-		planRestore(d, name, tmpl.Content, tmpl, tmpl.Recorded, "first boot wrote it")
-	default:
-		planReversal(d, name, reverse, current, tmpl)
-	}
-}
-
-// restore plans a restored content. With modeToo, the file gets the template's mode: only root
+// planRestore plans a restored content. With modeToo, the file gets the template's mode: only root
 // reads what first boot writes.
 func planRestore(d *rule.Draft, name string, content []byte, tmpl *template, modeToo bool, why string) {
 	attr, err := d.Host.Files.Attributes(name)

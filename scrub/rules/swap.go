@@ -63,31 +63,26 @@ func (u mountUnit) name() string { return path.Base(u.path) }
 // description. Bind mounts of folders on these disks are included, and come
 // first, so that units can be unmounted in this order.
 func instanceStoreUnits(d *rule.Draft, files string) []mountUnit {
-	var all, own []mountUnit
+	var binds, disks, others []mountUnit
 	d.OwnTexts(d.Glob(files), func(name string, text []byte) {
 		u := parseMountUnit(name, text)
-		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
-			own = append(own, u)
-		} else {
-			all = append(all, u)
+		own := isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/")
+		switch {
+		case !own:
+			others = append(others, u)
+		case u.bind:
+			binds = append(binds, u)
+		default:
+			disks = append(disks, u)
 		}
 	})
-	for _, u := range all {
-		if u.bind && slices.ContainsFunc(own,
-			func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
-			own = append(own, u)
+	for _, u := range others {
+		onDisk := func(disk mountUnit) bool { return strings.HasPrefix(u.what, disk.where+"/") }
+		if u.bind && slices.ContainsFunc(disks, onDisk) {
+			binds = append(binds, u)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b mountUnit) int {
-		switch {
-		case a.bind == b.bind:
-			return 0
-		case a.bind:
-			return -1
-		}
-		return 1
-	})
-	return own
+	return append(binds, disks...)
 }
 
 // amazonMount matches the descriptions of setup-local-disks: of a disk or array,
