@@ -115,7 +115,7 @@ func TestHarmfulKernelSettingsAreFound(t *testing.T) {
 		"etc/sysctl.d/99-node.conf":  "kernel.panic = 10\nkernel.panic_on_oops=1\nvm.overcommit_memory = 1\nnet.ipv4.ip_forward = 1\n",
 		"etc/sysctl.d/60-cis.conf":   "net.ipv4.ip_forward = 0\nkernel.panic = 60\n",
 		"usr/lib/sysctl.d/50-x.conf": "net.ipv4.conf.all.forwarding = 0\n",
-		"etc/sysctl.d/99-zzz.txt":    "net.ipv4.ip_forward = 0\n",
+		"etc/sysctl.d/99-zzz.txt":    "net.ipv4.ip_forward = 0\n", "etc/sysctl.d/folder.conf/": "",
 	}
 	h, _ := tree(t, image)
 	assert.Empty(t, audit(t, h, "kernel-settings", "ip-forward"), "later files override earlier ones")

@@ -64,7 +64,7 @@ func (d *Draft) ConfFiles(folders ...string) []string {
 			continue
 		}
 		for _, e := range entries {
-			if _, hidden := files[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
+			if _, hidden := files[e.Name()]; !hidden && !e.IsDir() && path.Ext(e.Name()) == ".conf" {
 				files[e.Name()] = path.Join(dir, e.Name())
 			}
 		}

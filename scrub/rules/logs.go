@@ -35,12 +35,14 @@ func madeAtBoot(d *rule.Draft, name string) (made bool) {
 	return made
 }
 
-// logFiles plans every file below /var/log that no other rule covers.
+// logFiles plans every file below /var/log that no other rule removes or empties.
 func logFiles(d *rule.Draft) {
 	var others []string
 	for _, r := range rows() {
-		if r.Phase == rule.Caches && slices.Contains(r.Groups, "logs") && r.ID != "log-files" {
-			others = append(others, r.Paths...)
+		for _, p := range r.Paths {
+			if r.ID != "log-files" && r.Verb != rule.Report && rule.Within("/var/log", p) {
+				others = append(others, p)
+			}
 		}
 	}
 	isSettled := func(name string) bool {
