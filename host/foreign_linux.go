@@ -64,7 +64,7 @@ func newMountView(mounts []*mountinfo.Info, root string) *mountView {
 		// has the same content without the mount.
 		j.own = slices.Contains(localTypes, m.FSType) && shows(m, name, mounts, root)
 		if j.Kernel = slices.Contains(kernelTypes, m.FSType) || volatile(name); !j.Kernel && !j.own {
-			j.Why = judge(m, mounts, root)
+			j.Why = judge(m, name, mounts, root)
 		}
 		v.at[name] = j // of two mounts at one place the later one is visible
 	}
@@ -95,9 +95,8 @@ func within(name, dir string) bool {
 }
 
 // judge names the reason why a mount is foreign at any place; empty means not
-// foreign.
-func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
-	name, _ := below(root, m.Mountpoint)
+// foreign. name is the mount point as the machine names it.
+func judge(m *mountinfo.Info, name string, mounts []*mountinfo.Info, root string) string {
 	switch {
 	case m.FSType == "autofs" && (within(name, "/boot") || name == "/efi"): // systemd-gpt-auto-generator(8)
 		return ""

@@ -83,10 +83,8 @@ func (w *walk) begin(f *Files, top string) error {
 		return err
 	}
 	p, err := f.resolve(top, true)
-	for _, nowhere := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP} {
-		if errors.Is(err, nowhere) {
-			return nil
-		}
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		return nil
 	}
 	if err != nil {
 		return w.visit(Entry{Path: top}, &fs.PathError{Op: "lstat", Path: top, Err: err})

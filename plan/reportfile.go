@@ -98,11 +98,8 @@ func claim(path string) (*os.File, error) {
 	if err == nil && !free {
 		err = &InUseError{Path: path, Holder: holder(file)}
 	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	locked, err := file.Stat()
-	if err != nil {
+	locked, failed := file.Stat()
+	if err = errors.Join(err, failed); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	if there, err := os.Stat(path); err != nil || !os.SameFile(locked, there) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,14 +27,6 @@ const registeredSnapd = `{"data":{"api-download-tokens-secret":"kept","auth":{"l
 	`"device":{"brand":"canonical","model":"ubuntu","serial":"07b0c1","key-id":"FjG1","session-macaroon":"MDAy"},` +
 	`"macaroon-key":"a2V5"},"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],` +
 	`"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`
-
-// listed are the files below /etc, with what shows a change of them.
-func listed(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("find", "/etc", "-printf", `%p %y %s %m %U %T@\n`).Output()
-	require.NoError(t, err)
-	return string(out)
-}
 
 // A cancelled scrub starts the containerd that it stopped. If containerd does not
 // start, that is an error.
@@ -129,7 +120,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 		require.NoError(t, unix.Mount(m.source, m.at, "", unix.MS_BIND, ""))
 		mounted = append(mounted, m.at)
 	}
-	etc := listed(t)
+	etc := testkit.TreeOf(t, "/etc")
 
 	r := rule.Rule{ID: "mounts", Phase: rule.Unmount, Paths: []string{folder + "/linked/**"}, Look: unmountBelow}
 	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{r}}, nil)
@@ -141,7 +132,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	assert.FileExists(t, filepath.Join(source, "secret"))
-	assert.Equal(t, etc, listed(t))
+	assert.Equal(t, etc, testkit.TreeOf(t, "/etc"))
 }
 
 // FuzzCloudInit reads any texts as cloud-init's configuration, ds-identify's and

@@ -197,12 +197,11 @@ func reverseKubeconfig(current, _ []byte) (reversal, error) {
 // reverseContainerdConfig replaces the EKS pause image of a region with
 // SANDBOX_IMAGE. A template without this placeholder stays as it is.
 func reverseContainerdConfig(current, template []byte) (reversal, error) {
+	if !strings.Contains(string(template), sandboxPlaceholder) {
+		return reversal{Content: current}, nil
+	}
 	var back reversal
 	lines := strings.Split(string(current), "\n")
-	if !strings.Contains(string(template), sandboxPlaceholder) {
-		back.Content = current
-		return back, nil
-	}
 	found := false
 	for i, line := range lines {
 		m := sandboxLine().FindStringSubmatch(line)
