@@ -70,7 +70,8 @@ func restore(reverse reverser) func(*rule.Draft) {
 		case tmpl == nil:
 			d.Plan(plan.Remove, name, "a boot generated it for the old cluster")
 		case len(bytes.TrimSpace(current)) == 0:
-			d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
+			why := "the template is missing"
+			d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, why))
 		case isInits(current) || kubelets:
 			planRestore(d, name, tmpl.Content, tmpl, tmpl.Recorded, "first boot wrote it")
 		default:

@@ -66,7 +66,8 @@ func instanceStoreUnits(d *rule.Draft, files string) []mountUnit {
 	var binds, disks, others []mountUnit
 	d.OwnTexts(d.Glob(files), func(name string, text []byte) {
 		u := parseMountUnit(name, text)
-		own := isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/")
+		own := isInits(text) || amazonMount().MatchString(u.description) ||
+			strings.HasPrefix(u.where, "/mnt/k8s-disks/")
 		switch {
 		case !own:
 			others = append(others, u)
