@@ -188,14 +188,14 @@ func TestTheManifestDescribesTheMachine(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, s.URL+"/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", kubelet.URL)
 	for _, a := range m.Assets {
-		same, why, err := a.Is(h)
+		differs, err := a.Differs(h)
 		require.NoError(t, err)
-		assert.True(t, same, why)
+		assert.Empty(t, differs)
 	}
 	for _, f := range m.Files {
-		same, why, err := f.Is(h)
+		differs, err := f.Differs(h)
 		require.NoError(t, err)
-		assert.True(t, same, why)
+		assert.Empty(t, differs)
 	}
 	for _, path := range []string{"/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet/kubelet-config.json", "/etc/eks/containerd/containerd-config.toml", "/etc/eks/image-credential-provider/config.json"} {
 		tpl, ok := m.Template(path)

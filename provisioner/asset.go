@@ -67,8 +67,7 @@ func notDone(h *host.Host, m *manifest.Manifest, d asset.Download) (string, erro
 	case d.Kind == asset.Program && (len(record.Files) != 1 || record.Files[0].Path != d.Target):
 		return "the file is installed elsewhere", nil
 	}
-	_, reason, err := record.Is(h)
-	return reason, err
+	return record.Differs(h)
 }
 
 // startedManifest is the manifest, which may have nothing yet.

@@ -176,8 +176,8 @@ func (n *node) command(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	same, _, err := record.Is(h)
-	if err != nil || same {
+	differs, err := record.Differs(h)
+	if err != nil || differs == "" {
 		return actions, err
 	}
 	return append(actions, act(plan.Write, record.Path, "audits the image and lets it join at first boot",

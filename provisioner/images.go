@@ -169,7 +169,7 @@ func (w wanted) notDone(h *host.Host, m *manifest.Manifest, have []containerd.Im
 		if !ok {
 			return "the manifest does not record its archive", nil
 		}
-		if _, reason, err := asset.Is(h); err != nil || reason != "" {
+		if reason, err := asset.Differs(h); err != nil || reason != "" {
 			return reason, err
 		}
 	}

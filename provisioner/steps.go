@@ -197,14 +197,14 @@ func planUnwanted(
 		return nil, nil
 	}
 	for _, f := range m.Files {
-		same := false
-		if unwanted(f.Path) {
-			same, _, err = f.Is(h)
+		if !unwanted(f.Path) {
+			continue
 		}
+		differs, err := f.Differs(h)
 		if err != nil {
 			return nil, err
 		}
-		if same {
+		if differs == "" {
 			actions = append(actions, removal(h, f.Path, why))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 )
 
 // Limits on the unpacked size of an archive, far above any real asset: an archive
@@ -295,7 +296,7 @@ func resumeBlob(ctx context.Context, sum string, most int64, file *os.File,
 		body, err := open(from)
 		return content{body, -1}, err
 	}, func(body content, from int64) io.Reader {
-		return io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-from+1), hash)
+		return io.TeeReader(io.LimitReader(expand.Until(ctx, body), most-from+1), hash)
 	}, func(size int64) error {
 		if size > most {
 			return fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", sum, most)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -71,7 +72,7 @@ func CheckSum(ctx context.Context, name, sum string) error {
 	}
 	defer file.Close()
 	found := hashOf(sum)
-	if _, err := io.Copy(found, interruptible{ctx, file}); err != nil {
+	if _, err := io.Copy(found, expand.Until(ctx, file)); err != nil {
 		return err
 	}
 	return compare(found, sum)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -85,7 +86,7 @@ func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err er
 	}
 	defer file.Close()
 	hash := hashOf(kept.SHA256)
-	if size, err = io.Copy(hash, interruptible{ctx, file}); err != nil {
+	if size, err = io.Copy(hash, expand.Until(ctx, file)); err != nil {
 		return 0, false, fmt.Errorf("reading the cache: %w", err)
 	}
 	if hex.EncodeToString(hash.Sum(nil)) == kept.SHA256 {
@@ -151,7 +152,7 @@ func (c *Cache) resume(ctx context.Context, d Download, sum string, file *os.Fil
 // content from there on, reads it through a reader that hashes too, and verifies the whole.
 func resume(ctx context.Context, file *os.File, hash hash.Hash, open func(from int64) (content, error),
 	through func(body content, from int64) io.Reader, verify func(size int64) error) (size int64, err error) {
-	there, err := io.Copy(hash, interruptible{ctx, file})
+	there, err := io.Copy(hash, expand.Until(ctx, file))
 	if err != nil {
 		return 0, fmt.Errorf("reading the cache: %w", err)
 	}
@@ -247,19 +248,6 @@ func (e *mismatchError) Unwrap() error { return e.error }
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// interruptible is a reader that fails when its context has ended.
-type interruptible struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (i interruptible) Read(p []byte) (int, error) {
-	if i.ctx.Err() != nil {
-		return 0, context.Cause(i.ctx)
-	}
-	return i.from.Read(p)
-}
 
 // Wanted is a machine's request to the Packer host. It contains names and no
 // addresses: a machine must not choose what the Packer host reads or fetches.

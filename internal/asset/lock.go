@@ -2,6 +2,7 @@ package asset
 
 import (
 	"archive/tar"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,27 +173,23 @@ func (l *Lock) Encode() ([]byte, error) {
 
 // Find returns the entry of a download. The lock may be nil.
 func (l *Lock) Find(id, kubernetes, arch string) (Locked, bool) {
-	if l == nil {
-		return Locked{}, false
-	}
 	want := Locked{ID: id, Kubernetes: kubernetes, Arch: arch}.key()
-	i := slices.IndexFunc(l.Assets, func(a Locked) bool { return a.key() == want })
-	if i < 0 {
-		return Locked{}, false
+	for _, a := range cmp.Or(l, &Lock{}).Assets {
+		if a.key() == want {
+			return a, true
+		}
 	}
-	return l.Assets[i], true
+	return Locked{}, false
 }
 
 // Image returns an image's digest. The lock may be nil.
 func (l *Lock) Image(name string) (string, bool) {
-	if l == nil {
-		return "", false
+	for _, i := range cmp.Or(l, &Lock{}).Images {
+		if i.Name == name {
+			return i.Digest, true
+		}
 	}
-	i := slices.IndexFunc(l.Images, func(i LockedImage) bool { return i.Name == name })
-	if i < 0 {
-		return "", false
-	}
-	return l.Images[i].Digest, true
+	return "", false
 }
 
 // Put adds or replaces an entry. An entry of the same file with another SHA-256 is

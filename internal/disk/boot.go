@@ -184,12 +184,15 @@ func (l *Layout) Roots(number int) ([]Partition, error) {
 }
 
 func (l *Layout) chosen(number int) (Partition, error) {
-	all := l.all()
+	all := l.All()
 	i := slices.IndexFunc(all, func(p Partition) bool { return p.Number == number })
 	if i < 0 {
 		return Partition{}, fmt.Errorf("the disk has no partition %d, but %s", number, described(all))
 	}
 	p := all[i]
+	if p.Volume != "" && p.Elsewhere != "" {
+		return p, fmt.Errorf("the logical volume %s is not read: %s; %s", p.Volume, p.Elsewhere, VolumeRemedy)
+	}
 	if !isLinux(p.Kind) {
 		return Partition{}, fmt.Errorf("partition %s is no Linux file system%s", described([]Partition{p}),
 			inside(p.Kind))
@@ -197,12 +200,10 @@ func (l *Layout) chosen(number int) (Partition, error) {
 	return p, nil
 }
 
-func (l *Layout) all() []Partition { return slices.Concat(l.Partitions, l.Volumes) }
-
 // candidates are the Linux file systems that are not there for something else.
 func (l *Layout) candidates() []Partition {
 	var all []Partition
-	for _, p := range l.all() {
+	for _, p := range l.All() {
 		other := p.Role != "" && p.Role != RoleRoot
 		if isLinux(p.Kind) && !other && (l.Table == "" || !isOtherName(p.Label)) && !isOtherName(p.volume()) {
 			all = append(all, p)

@@ -59,7 +59,7 @@ func growMBR(file *os.File, p Partition, size int64) (Range, error) {
 		return Range{}, fmt.Errorf("partition %s is a logical one; take a base image with a primary partition or a "+
 			"GPT", p)
 	}
-	end := min(size/alignment*alignment, math.MaxUint32*mbrSector)
+	end := max(p.End(), min(size/alignment*alignment, math.MaxUint32*mbrSector))
 	sectors := binary.LittleEndian.AppendUint32(nil, uint32((end-p.Offset)/mbrSector))
 	if _, err := file.WriteAt(sectors, int64(446+16*(p.Number-1)+12)); err != nil {
 		return Range{}, err
@@ -84,7 +84,7 @@ func growGPT(file *os.File, sector int64, p Partition, size int64) (Range, error
 	le := binary.LittleEndian
 	last := size/sector - 1
 	backup := last - (g.entries.Length+sector-1)/sector // of the entries
-	end := backup * sector / alignment * alignment
+	end := max(p.End(), backup*sector/alignment*alignment)
 	each := int64(le.Uint32(header[84:]))
 	le.PutUint64(entries[int64(p.Number-1)*each+40:], uint64(end/sector-1))
 

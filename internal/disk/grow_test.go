@@ -24,6 +24,7 @@ func TestGrow(t *testing.T) {
 		"gpt, up to the end":    {"label: gpt\nname=root\n", 1, 64*mib + 512},
 		"gpt with odd sectors":  {"label: gpt\nstart=2049, size=2014\nstart=6145, size=20001\n", 2, 64*mib + 512},
 		"by a part of a sector": {"label: gpt\nsize=8MiB\n", 1, 16*mib + 100},
+		"gpt, by a sector":      {"label: gpt\nstart=2048, size=30687\n", 1, 16*mib + 512},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := partitioned(t, 16, c.table)
@@ -45,6 +46,7 @@ func TestGrow(t *testing.T) {
 					assert.Equal(t, place, after.Partitions[i].Range)
 					assert.Equal(t, p.Offset, place.Offset)
 					assert.Greater(t, place.End(), c.size-4*mib)
+					assert.GreaterOrEqual(t, place.End(), p.End(), "the file system still fits")
 					p.Range = place
 				}
 				assert.Equal(t, p.Range, after.Partitions[i].Range)

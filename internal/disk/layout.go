@@ -74,6 +74,9 @@ type Partition struct {
 // IsLinux reports whether the partition's file system can be a root.
 func (p Partition) IsLinux() bool { return isLinux(p.Kind) }
 
+// All are the partitions and the logical volumes.
+func (l *Layout) All() []Partition { return slices.Concat(l.Partitions, l.Volumes) }
+
 // Used reports whether any of length bytes at off travels.
 func (l *Layout) Used(off, length int64) bool {
 	length = min(length, l.size-off)

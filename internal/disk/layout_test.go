@@ -142,6 +142,16 @@ func TestHybridMBR(t *testing.T) {
 	assert.False(t, l.Used(55*mib, mib))
 }
 
+// header changes the primary GPT header, whose checksum stays right.
+func header(t *testing.T, name string, change func(p []byte)) {
+	t.Helper()
+	p := []byte(testkit.Content(t, name))[512:604]
+	change(p)
+	clear(p[16:20])
+	binary.LittleEndian.PutUint32(p[16:], crc32.ChecksumIEEE(p))
+	put(t, name, 512, p)
+}
+
 // TestBadTables damages a disk of 64 MiB with two partitions.
 func TestBadTables(t *testing.T) {
 	zeros := func(n int) []byte { return make([]byte, n) }
@@ -160,12 +170,18 @@ func TestBadTables(t *testing.T) {
 		"no header": {func(t *testing.T, name string) { put(t, name, 512, zeros(512)); put(t, name, 64*mib-512, zeros(512)) },
 			"the disk has a protective MBR, but the GPT header after it is missing; repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"too many entries": {func(t *testing.T, name string) {
-			p := []byte(testkit.Content(t, name))[512:604]
-			binary.LittleEndian.PutUint32(p[80:], mostEntries/128+1)
-			clear(p[16:20])
-			binary.LittleEndian.PutUint32(p[16:], crc32.ChecksumIEEE(p))
-			put(t, name, 512, p)
+			header(t, name, func(p []byte) { binary.LittleEndian.PutUint32(p[80:], mostEntries/128+1) })
 		}, "the primary GPT header at byte 512 is damaged: 8193 entries of 128 bytes; " +
+			"repair the table with gdisk (commands r, b, w), or build the disk again"},
+		"the number of a volume": {func(t *testing.T, name string) {
+			table := make([]byte, 8192*128)
+			copy(table[1000*128:], testkit.Content(t, name)[1024:][:128])
+			put(t, name, 1024, table)
+			header(t, name, func(p []byte) {
+				binary.LittleEndian.PutUint32(p[80:], 8192)
+				binary.LittleEndian.PutUint32(p[88:], crc32.ChecksumIEEE(table))
+			})
+		}, "the primary GPT header at byte 512 is damaged: partition 1001 from sector 2048 to 22527; " +
 			"repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"overlap": {func(t *testing.T, name string) {
 			put(t, name, 446, []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0x83, 0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0})

@@ -52,36 +52,38 @@ func (l *Layout) findVolumes(r io.ReaderAt) {
 			}
 		}
 	}
-	l.addVolumes(r, groups, physical)
-}
-
-// addVolumes adds the logical volumes of all groups, by name.
-func (l *Layout) addVolumes(r io.ReaderAt, groups map[string]section, physical map[string]physicalVolume) {
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		for _, volume := range slices.Sorted(maps.Keys(groups[name].section("logical_volumes").sections)) {
-			if len(l.Volumes) == mostVolumes {
-				l.note("the disk has more than %d logical volumes; the others were not read", mostVolumes)
-				return
-			}
 			l.addVolume(r, name, volume, groups[name], physical)
 		}
 	}
 }
 
-// addVolume adds a logical volume, unless it is a hidden part of another one.
+// addVolume adds a logical volume, unless it is a hidden part of another one. Of those
+// that are too many, the first says so.
 func (l *Layout) addVolume(r io.ReaderAt, group, name string, g section, physical map[string]physicalVolume) {
 	own := g.section("logical_volumes").section(name)
-	if !slices.Contains(own.list("status"), "VISIBLE") {
+	if !slices.Contains(own.list("status"), "VISIBLE") || len(l.Volumes) > mostVolumes {
 		return
 	}
 	p := Partition{Number: volumeBase + 1 + len(l.Volumes), Volume: show.Line(group + "/" + name)}
-	var err error
-	if p.Extents, err = extentsOf(own, g, physical); err != nil {
+	extents, err := extentsOf(own, g, physical)
+	taken := slices.Clone(extents)
+	for _, v := range l.Volumes {
+		taken = append(taken, v.Extents...)
+	}
+	switch {
+	case len(l.Volumes) == mostVolumes:
+		err = fmt.Errorf("only %d logical volumes of a disk are read", mostVolumes)
+	case total(merged(taken)) < total(taken): // a copy would be larger than the disk
+		err = errors.New("another volume, or another part of it, is at the same place")
+	}
+	if err != nil {
 		p.Elsewhere = err.Error()
 		l.Volumes = append(l.Volumes, p)
 		return
 	}
-	p.Range = Range{p.Extents[0].Offset, total(p.Extents)}
+	p.Extents, p.Range = extents, Range{extents[0].Offset, total(extents)}
 	in := io.NewSectionReader(pieces{r, p.Extents}, 0, p.Length)
 	p.recognize(in)
 	p.Dirty = unreplayed(p.Kind, in)

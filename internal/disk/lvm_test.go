@@ -166,9 +166,32 @@ func TestTheNumberOfVolumesIsLimited(t *testing.T) {
 		volumes[strconv.Itoa(n)] = volumes["root"]
 	}
 	l := &Layout{size: 100 * mib}
-	l.addVolumes(zeros{}, group.sections, nil)
-	assert.Len(t, l.Volumes, mostVolumes)
-	assert.Equal(t, []string{"the disk has more than 256 logical volumes; the others were not read"}, l.Notes)
+	for name := range volumes {
+		l.addVolume(zeros{}, "vg", name, group.section("vg"), nil)
+	}
+	require.Len(t, l.Volumes, mostVolumes+1)
+	assert.Equal(t, "only 256 logical volumes of a disk are read", l.Volumes[mostVolumes].Elsewhere)
+}
+
+// An audit copies a volume that lies in several places. Without this check, the image
+// chooses how large the copy is.
+func TestVolumesAtTheSamePlaceAreNotRead(t *testing.T) {
+	const one = "segment_count = 1"
+	twice := "segment_count = 2\n segment2 { extent_count = 5\n type = \"striped\"\n stripe_count = 1\n stripes = [ \"pv0\", 4 ] }"
+	for text, want := range map[string][]string{
+		volumeText: {"", "another volume, or another part of it, is at the same place"},
+		strings.Replace(volumeText, one, twice, 1): {"another volume, or another part of it, is at the same place"},
+	} {
+		group, err := parseLVM([]byte(text))
+		require.NoError(t, err)
+		l := &Layout{size: 100 * mib}
+		for range want {
+			l.addVolume(zeros{}, "vg", "root", group.section("vg"), map[string]physicalVolume{"p": {Partition: Partition{Range: Range{mib, 99 * mib}}}})
+		}
+		for n := range want {
+			assert.Equal(t, want[n], l.Volumes[n].Elsewhere)
+		}
+	}
 }
 
 const volumeText = `vg {

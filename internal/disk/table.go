@@ -89,7 +89,7 @@ func (g *gpt) parse(entries []byte, each int64) error {
 			continue
 		}
 		first, last := binary.LittleEndian.Uint64(e[32:]), binary.LittleEndian.Uint64(e[40:])
-		if first > last || last >= uint64(1<<62/g.sector) {
+		if first > last || last >= uint64(1<<62/g.sector) || i >= volumeBase {
 			return fmt.Errorf("partition %d from sector %d to %d", i+1, first, last)
 		}
 		g.partitions = append(g.partitions, Partition{

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
@@ -80,7 +81,7 @@ func (o *Originals) Unchanged(ctx context.Context, place string, in *os.File) (b
 	if same, known := o.Compared(place); known {
 		return same, nil
 	}
-	same, err := packages.Same(o.Have[place], stoppable{ctx, in})
+	same, err := packages.Same(o.Have[place], expand.Until(ctx, in))
 	if err == nil {
 		_, err = in.Seek(0, io.SeekStart)
 	}
@@ -99,29 +100,6 @@ func (o *Originals) Compared(place string) (same, known bool) {
 	defer o.lock.Unlock()
 	same, known = o.same[place]
 	return same, known
-}
-
-// stoppable reads until the context ends.
-type stoppable struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-func (s stoppable) Read(p []byte) (int, error) {
-	if err := context.Cause(s.ctx); err != nil {
-		return 0, err
-	}
-	return s.in.Read(p)
-}
-
-// buffers are shared by all copies, because an audit reads many files.
-var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
-
-// WriteTo implements io.WriterTo.
-func (s stoppable) WriteTo(to io.Writer) (int64, error) {
-	buffer := buffers.Get().(*[128 << 10]byte)
-	defer buffers.Put(buffer)
-	return io.CopyBuffer(to, struct{ io.Reader }{s}, buffer[:])
 }
 
 // Taken has the actions that rules last planned for files and trees, by the
@@ -172,6 +150,6 @@ func (t Taken) By(name string, verbs ...plan.Verb) bool {
 func HashFile(ctx context.Context, in *os.File, name string) (plan.FileHash, error) {
 	defer in.Close()
 	sum := sha256.New()
-	size, err := io.Copy(sum, stoppable{ctx, in})
+	size, err := io.Copy(sum, expand.Until(ctx, in))
 	return plan.FileHash{Path: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }

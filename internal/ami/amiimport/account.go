@@ -95,13 +95,12 @@ func (r *run) resolveKeys(ctx context.Context) (err error) {
 	}
 	keys := map[string]string{}
 	for _, region := range slices.Sorted(maps.Keys(r.Spec.RegionKeys)) {
+		keys[region] = ""
 		if key := r.Spec.RegionKeys[region]; key != "" {
 			field := surface.Name("region_kms_key_ids").Key(region)
 			if keys[region], err = resolved(ctx, r.aws.In(region), field, key); err != nil {
 				return err
 			}
-		} else {
-			keys[region] = ""
 		}
 	}
 	r.Spec.RegionKeys = keys

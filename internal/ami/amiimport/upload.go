@@ -184,8 +184,7 @@ const (
 
 // checkVolume checks the fields of the root volume that need no disk.
 func (s Spec) checkVolume(f *surface.Faults) {
-	f.When(s.Partition < 0 || s.Partition > 128, "{root_partition}: %d is not the number of a partition, from 1 to 128",
-		s.Partition)
+	f.When(s.Partition < 0, "{root_partition}: there is no partition %d: give a number from 1", s.Partition)
 	f.When(s.VolumeSize < 0, "{volume_size}: %d is not a size in GiB", s.VolumeSize)
 	f.When(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300),
 		"{volume_initialization_rate}: %d is not from 100 to 300 MiB/s", s.InitializationRate)

@@ -46,7 +46,7 @@ func TestFaultsOfASpec(t *testing.T) {
 		`--skip-rules: no rule, phase or group is named "nothing"`:                                     func(s *amiimport.Spec) { s.SkipRules = []string{"nothing"} },
 		`--skip-rules has no effect without an audit`:                                                  func(s *amiimport.Spec) { s.Audit, s.Partition = "off", 0 },
 		`--root-partition has no effect without an audit`:                                              func(s *amiimport.Spec) { s.Audit, s.SkipRules = "off", nil },
-		`--root-partition: 129 is not the number of a partition, from 1 to 128`:                        func(s *amiimport.Spec) { s.Partition = 129 },
+		`--root-partition: there is no partition -1: give a number from 1`:                             func(s *amiimport.Spec) { s.Partition = -1 },
 		`--ami-architecture: "amd64" is not known; known: x86_64, arm64`:                               func(s *amiimport.Spec) { s.Architecture = "amd64" },
 		`--boot-mode: "bios" is not known; known: legacy-bios, uefi, uefi-preferred`:                   func(s *amiimport.Spec) { s.BootMode = "bios" },
 		`--boot-mode: instances for arm64 boot with uefi, not with uefi-preferred`:                     func(s *amiimport.Spec) { s.Architecture, s.BootMode, s.TPM = "arm64", "uefi-preferred", "" },

@@ -117,13 +117,14 @@ func (e Evidence) Sign(ctx context.Context, key Key) ([]byte, error) {
 	if !found {
 		return nil, errors.New("signing a statement: the audit has no digest of the disk")
 	}
-	list := []*intoto.Statement{}
+	signer, err := dsse.NewEnvelopeSigner(key)
+	if err != nil {
+		return nil, fmt.Errorf("signing a statement: %w", err)
+	}
+	var out bytes.Buffer
 	for _, one := range []func() (string, *structpb.Struct, error){e.provenance, e.summary, e.bill} {
 		kind, predicate, err := one()
-		if err != nil {
-			return nil, fmt.Errorf("writing a statement: %w", err)
-		}
-		if predicate == nil {
+		if err == nil && predicate == nil {
 			continue
 		}
 		s := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: kind, Predicate: predicate}
@@ -131,18 +132,13 @@ func (e Evidence) Sign(ctx context.Context, key Key) ([]byte, error) {
 			s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: name,
 				Digest: map[string]string{"sha256": sum}})
 		}
-		list = append(list, s)
-	}
-	signer, err := dsse.NewEnvelopeSigner(key)
-	if err != nil {
-		return nil, fmt.Errorf("signing a statement: %w", err)
-	}
-	var out bytes.Buffer
-	for _, s := range list {
-		if err := s.Validate(); err != nil {
-			return nil, fmt.Errorf("writing a statement: %w", err)
+		if err == nil {
+			err = s.Validate()
 		}
-		body, err := protojson.Marshal(s)
+		var body []byte
+		if err == nil {
+			body, err = protojson.Marshal(s)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("writing a statement: %w", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
 // Cache keeps the disks of snapshots, with a folder for each snapshot. Only the owner
@@ -196,26 +197,25 @@ func (s Sums) verify(ctx context.Context, f *os.File) error {
 			return damaged(index)
 		}
 	}
-	for at := int64(0); ; at += BlockSize {
-		var err error
-		if at, err = nextData(f, at); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		at -= at % BlockSize
-		index := int32(at / BlockSize)
-		if _, listed := s[index]; listed {
-			continue
-		}
-		clear(block)
-		if _, err := f.ReadAt(block, at); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if !bytes.Equal(block, zeros) {
-			return damaged(index)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	for _, r := range disk.Written(f, info.Size()) {
+		for index := int32(r.Offset / BlockSize); Bytes(int(index)) < r.End(); index++ {
+			if _, listed := s[index]; listed {
+				continue
+			}
+			clear(block)
+			if _, err := f.ReadAt(block, Bytes(int(index))); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if !bytes.Equal(block, zeros) {
+				return damaged(index)
+			}
 		}
 	}
+	return nil
 }
 
 func damaged(index int32) error { return fmt.Errorf("the block %d does not match its checksum", index) }

@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -25,13 +23,4 @@ func giveOwner(path, of string) error {
 		return err
 	}
 	return os.Lchown(path, int(st.Uid), int(st.Gid))
-}
-
-// nextData is where a sparse file has the next data from a place on, or io.EOF.
-func nextData(f *os.File, from int64) (int64, error) {
-	at, err := unix.Seek(int(f.Fd()), from, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) {
-		return 0, io.EOF
-	}
-	return at, err
 }

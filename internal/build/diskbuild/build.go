@@ -60,6 +60,8 @@ func (s Spec) Validate() error {
 	case !s.isFile():
 		_, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH))
 		f.Check("base", err)
+		f.When(s.Checksum != "", "{base_checksum} is for files and addresses; %s is verified with the publisher's "+
+			"checksum file: to pin one image, give its address as {base}", show.Quote(s.Base, 50))
 	}
 	if s.Checksum != "" {
 		f.Check("base_checksum", asset.CheckDigest(s.Checksum))
@@ -67,7 +69,7 @@ func (s Spec) Validate() error {
 	f.When(s.Image == "", "{image} is missing: name the disk image to write, such as node.qcow2")
 	f.When(s.Image != "" && !slices.Contains([]string{".raw", ".img", ".qcow2"}, filepath.Ext(s.Image)),
 		"{image}: %s: the name of the disk image must end in .raw, .img or .qcow2", show.Quote(s.Image, 200))
-	f.When(s.Size < 0, "{disk_size}: a disk of %d GiB: give a size from 1", s.Size)
+	f.When(s.Size < 0 || s.Size > 65536, "{disk_size}: a disk of %d GiB: give a size from 1 to 65536", s.Size)
 	f.When(!slices.Contains([]string{"", "amd64", "arm64"}, s.Arch), "{base_arch}: %s: give amd64 or arm64",
 		show.Quote(s.Arch, 50))
 	f.When(!slices.Contains([]string{"", "ext4", "xfs"}, s.FileSystem), "{root_file_system}: %s: give ext4 or xfs",

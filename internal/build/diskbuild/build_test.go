@@ -14,6 +14,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
+func TestOptionsWithoutEffectAreRefused(t *testing.T) {
+	for want, s := range map[string]Spec{
+		"disk_size: a disk of 17179869184 GiB: give a size from 1 to 65536": {Base: "/base.raw", Size: 16 << 30},
+		"base_checksum is for files and addresses; debian-13 is verified with the publisher's checksum file: to pin one image, give its address as base": {
+			Base: "debian-13", Arch: "amd64", Checksum: strings.Repeat("0", 64)},
+	} {
+		s.Image = "node.raw"
+		assert.EqualError(t, s.Validate(), want)
+	}
+}
+
 func TestSecretsOfAnAddressAreNotPrinted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()

@@ -49,16 +49,12 @@ func (b Build) Open(ctx context.Context) (*Opened, error) {
 		if _, failed := o.Finish(false); failed != nil {
 			err = failed
 		}
-		return nil, errors.Join(err, notZero(code))
+		if code != 0 {
+			err = errors.Join(err, fmt.Errorf("/bin/sh of the image ends with %d", code))
+		}
+		return nil, err
 	}
 	return o, nil
-}
-
-func notZero(code int) error {
-	if code == 0 {
-		return nil
-	}
-	return fmt.Errorf("/bin/sh of the image ends with %d", code)
 }
 
 // Finish ends the sandbox and unmounts the disk. If keep is set, it writes the disk image.

@@ -102,13 +102,17 @@ type Entry struct {
 // bytes.
 const PlainMost = 1 << 30
 
+// Root is the partition whose files are listed.
+type Root struct {
+	Partition  int    `json:"partition"`
+	FileSystem string `json:"file_system"`
+	// Notes name the partitions that are not in the list.
+	Notes []string `json:"-"`
+}
+
 // Head describes a list of files.
 type Head struct {
-	// Partition is the number of the root partition, and Kind its file system.
-	Partition int
-	Kind      string
-	// Notes name the partitions that are not in the list.
-	Notes []string
+	Root
 	// Packages are the installed packages.
 	Packages packages.Installed
 }

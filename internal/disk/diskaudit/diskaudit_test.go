@@ -48,12 +48,33 @@ func atWork(_ context.Context, root string, input []byte) ([]byte, error) {
 	return fmt.Append(nil, st.Blocks*uint64(st.Bsize)), err
 }
 
-func TestAWorkWritesAndGrows(t *testing.T) {
+// given opens the folder of a work.
+func given(t *testing.T) *os.File {
+	t.Helper()
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "file"), []byte(" there"), 0o600))
-	given, err := os.Open(folder)
+	f, err := os.Open(folder)
 	require.NoError(t, err)
-	defer given.Close()
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// The program that checks the file system after the work refuses one that is mounted.
+func TestAWorkUnmountsAllSubvolumes(t *testing.T) {
+	path := withParts(t, "gpt", part{typeRoot, btrfs + `btrfs -q subvolume create /mnt/root
+btrfs -q subvolume create /mnt/var; cp -a "$2/." /mnt/root; umount /mnt`,
+		root(map[string]string{"etc/fstab": "/dev/vda1 /var btrfs subvol=var 0 0\n"})})
+	_, layout, roots := laidOut(t, path)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	var size int64
+	_, err = diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given(t), Input: "x", Progress: t.Output()}.Run(t.Context(), &size)
+	require.NoError(t, err)
+}
+
+func TestAWorkWritesAndGrows(t *testing.T) {
+	given := given(t)
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
 		path := image(t, kind, map[string]string{"etc/os-release": "ID=debian\n"})
 		_, layout, roots := laidOut(t, path)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
@@ -88,7 +88,7 @@ func (t task) list(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	head := Head{Partition: m.root.Number, Kind: m.root.Kind}
+	head := Head{Root: Root{Partition: m.root.Number, FileSystem: m.root.Kind}}
 	for _, note := range slices.Concat(m.answer.Unchecked, m.answer.Notes) {
 		head.Notes = append(head.Notes, strings.ReplaceAll(note, "audited", "compared"))
 	}
@@ -101,8 +101,7 @@ func (t task) list(ctx context.Context, to io.Writer) error {
 // next, and the kernel might unmount only after the end of this process.
 func (m *machine) unmount() error {
 	m.close()
-	// What is mounted inside another file system has a longer path.
-	for _, at := range slices.SortedFunc(maps.Values(m.at), func(a, b string) int { return len(b) - len(a) }) {
+	for _, at := range slices.Backward(m.mounts) {
 		if err := unmount(at); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted there any more
 			return err
 		}
@@ -192,26 +191,13 @@ func (s sums) of(ctx context.Context, e host.Entry, st *unix.Stat_t) ([sha256.Si
 		sum, err = sparseSum(ctx, f, st.Size)
 	} else {
 		all := sha256.New()
-		_, err = io.Copy(all, until{ctx, f})
+		_, err = io.Copy(all, expand.Until(ctx, f))
 		all.Sum(sum[:0])
 	}
 	if err == nil && st.Nlink > 1 {
 		s[key] = sum
 	}
 	return sum, err
-}
-
-// until is a reader that ends with a context.
-type until struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-func (u until) Read(p []byte) (int, error) {
-	if err := context.Cause(u.ctx); err != nil {
-		return 0, err
-	}
-	return u.in.Read(p)
 }
 
 // part is the size of the parts of a large file.

@@ -59,9 +59,11 @@ func Child(ctx context.Context, work Worker) (code int, child bool) {
 type machine struct {
 	task
 	root source
-	// devices are the loop devices, and at the mount points, by partition number.
+	// devices are the loop devices, and at the mount points, by partition number. Of
+	// btrfs, that is the last one. mounts are all, in their order.
 	devices map[int]*os.File
 	at      map[int]string
+	mounts  []string
 	// files are the open files of the partitions, by name.
 	files map[string]*os.File
 	// folder is where the root is mounted, and other a place to look into others.
@@ -287,7 +289,7 @@ func (m *machine) mount(p source, folder, subvolume string) error {
 		o = strings.Trim(o+","+subvolume, ",")
 		err := unix.Mount(device.Name(), folder, driver, flags, o)
 		if err == nil {
-			m.at[p.Number] = folder
+			m.at[p.Number], m.mounts = folder, append(m.mounts, folder)
 			return nil
 		}
 		errs = append(errs, err)

@@ -107,7 +107,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if err != nil {
 		return a.report(found), err
 	}
-	for _, p := range slices.Concat(a.Image.Layout.Partitions, a.Image.Layout.Volumes) {
+	for _, p := range a.Image.Layout.All() {
 		used, err := a.swapped(ctx, p)
 		if err != nil {
 			return plan.Report{}, err
@@ -137,7 +137,7 @@ func (a Audit) task(ctx context.Context) (t task, err error) {
 	for _, p := range roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
-	for _, p := range slices.Concat(a.Image.Layout.Partitions, a.Image.Layout.Volumes) {
+	for _, p := range a.Image.Layout.All() {
 		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2 || len(p.Extents) > 1)
 		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
 	}

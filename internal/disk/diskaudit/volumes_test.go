@@ -4,7 +4,6 @@ package diskaudit_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -98,11 +97,7 @@ func TestLogicalVolumesAreAudited(t *testing.T) {
 // by name.
 func TestAWorkOnLogicalVolumes(t *testing.T) {
 	one := strings.Replace(lvm, "l lvextend -l +3 vg-0/root > /dev/null;", "", 1)
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "file"), nil, 0o600))
-	given, err := os.Open(folder)
-	require.NoError(t, err)
-	defer given.Close()
+	given := given(t)
 	for script, want := range map[string]string{
 		one: "",
 		lvm: "it lies in several places of the disk, which only an audit can read",

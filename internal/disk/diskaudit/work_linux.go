@@ -59,13 +59,10 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 	for _, p := range w.Roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
-	for _, p := range w.Layout.Partitions {
+	for _, p := range w.Layout.All() {
 		if t.Grown && slices.Contains(t.Roots, p.Number) {
 			p.Range = w.Grown
 		}
-		t.Parts = append(t.Parts, source{p, childCopy, true})
-	}
-	for _, p := range w.Layout.Volumes {
 		if len(p.Extents) > 1 {
 			p.Elsewhere = "it lies in several places of the disk, which only an audit can read"
 		}

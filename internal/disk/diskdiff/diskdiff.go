@@ -41,21 +41,13 @@ func Open(path string, root int) (Disk, error) {
 type Result struct {
 	Blocks Blocks `json:"blocks"`
 	// Roots are the compared partitions, before and after.
-	Roots    [2]Root   `json:"roots"`
-	Packages []Package `json:"packages"`
-	Files    []File    `json:"files"`
+	Roots    [2]diskaudit.Root `json:"roots"`
+	Packages []Package         `json:"packages"`
+	Files    []File            `json:"files"`
 }
 
 // None is the result for a disk and itself.
 func None() Result { return Result{Packages: []Package{}, Files: []File{}} }
-
-// Root is a compared partition.
-type Root struct {
-	Partition  int    `json:"partition"`
-	FileSystem string `json:"file_system"`
-	// Notes name what was not compared.
-	Notes []string `json:"-"`
-}
 
 // Compare compares the files and packages of two disks. Folder is for temporary files;
 // empty is the system's.
@@ -71,7 +63,7 @@ func Compare(ctx context.Context, before, after Disk, folder string) (Result, er
 	}
 	var r Result
 	for n, l := range lists {
-		r.Roots[n] = Root{l.Partition, l.Kind, l.Notes}
+		r.Roots[n] = l.Root
 	}
 	r.Packages = packagesOf(lists[0].Packages, lists[1].Packages)
 	r.Files, err = files(lists[0], lists[1], r.Packages)
@@ -96,8 +88,7 @@ func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudi
 // does not mount these at the same time.
 func clones(disks [2]Disk) bool {
 	for _, d := range disks {
-		all := slices.Concat(d.Image.Layout.Partitions, d.Image.Layout.Volumes)
-		if !slices.ContainsFunc(all, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
+		if !slices.ContainsFunc(d.Image.Layout.All(), func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
 			return false
 		}
 	}

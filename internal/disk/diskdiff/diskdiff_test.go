@@ -42,7 +42,7 @@ dd if=/dev/zero of=a/part bs=4k count=5 conv=notrunc status=none; touch a/same; 
 				"~ /a/size: content, size", "+ /a/socket", "~ /a/sparse: content", "~ /a/type: type", "~ /a/xattr: attribute user.x",
 				"~ /hard: mode", "~ /hard/one: hard links", "+ /hard/three", "~ /hard/two: hard links", "- /old", "- /old/tree", "- /old/tree/file",
 			}, told(r))
-			require.Equal(t, diskdiff.Root{Partition: 1, FileSystem: kind}, r.Roots[0])
+			require.Equal(t, diskaudit.Root{Partition: 1, FileSystem: kind}, r.Roots[0])
 			for _, f := range r.Files {
 				require.Equal(t, diskdiff.OfNoPackage, f.Group)
 				switch f.Path {

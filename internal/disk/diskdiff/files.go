@@ -68,27 +68,27 @@ func files(before, after *diskaudit.Listing, changed []Package) ([]File, error) 
 		if err := errors.Join(was.fill(), is.fill()); err != nil {
 			return nil, err
 		}
-		if was.entry == nil && is.entry == nil {
+		a, b := was.entry, is.entry
+		if a == nil && b == nil {
 			return list, nil
 		}
-		order := compare(was.entry, is.entry)
+		order := compare(a, b)
 		f := File{}
 		if order <= 0 {
-			f.Name, f.Before, f.Package = was.entry.Path, stateOf(was.entry), nameOf(was.entry.Owner, before.Packages)
+			f.Name, f.Before, f.Package = a.Path, stateOf(a), nameOf(a.Owner, before.Packages)
+			was.entry = nil
 		}
 		if order >= 0 {
-			f.Name, f.After = is.entry.Path, stateOf(is.entry)
-			f.Package = cmp.Or(nameOf(is.entry.Owner, after.Packages), f.Package)
+			f.Name, f.After, f.Package = b.Path, stateOf(b), cmp.Or(nameOf(b.Owner, after.Packages), f.Package)
+			is.entry = nil
 		}
 		if order == 0 {
-			f.Differs = differs(was.entry, is.entry)
+			f.Differs = differs(a, b)
 		}
 		if order != 0 || len(f.Differs) > 0 {
 			f.Path = named(f.Name)
 			list = append(list, grouped(f, byName))
 		}
-		was.taken(order <= 0)
-		is.taken(order >= 0)
 	}
 }
 
@@ -124,12 +124,6 @@ func (s *side) fill() error {
 	}
 	s.entry = &e
 	return err
-}
-
-func (s *side) taken(taken bool) {
-	if taken {
-		s.entry = nil
-	}
 }
 
 // compare is the order of two entries: folders come before their content. No entry

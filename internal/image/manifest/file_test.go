@@ -14,39 +14,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
-func TestFileIsComparesContentModeAndLink(t *testing.T) {
+func TestFileDiffersComparesContentModeAndLink(t *testing.T) {
 	recorded := File{Path: "/bin/tool", Mode: 0o755, Size: 3, SHA256: Sum([]byte("abc"))}
 	link := File{Path: "/bin/link", Mode: 0o777, Link: "tool"}
 	tests := map[string]struct {
 		file File
 		lay  func(h *host.Host) error
-		same bool
 		why  string
 	}{
-		"the same":        {recorded, write("/bin/tool", "abc", 0o755), true, ""},
-		"missing":         {recorded, write("/bin/other", "abc", 0o755), false, "/bin/tool is missing"},
-		"no folder":       {recorded, func(*host.Host) error { return nil }, false, "/bin/tool is missing"},
-		"other content":   {recorded, write("/bin/tool", "abd", 0o755), false, "/bin/tool is not what was installed"},
-		"other size":      {recorded, write("/bin/tool", "abcd", 0o755), false, "/bin/tool is not what was installed"},
-		"other mode":      {recorded, write("/bin/tool", "abc", 0o700), false, "/bin/tool is not what was installed"},
-		"a folder":        {recorded, func(h *host.Host) error { return h.Files.MkdirAll("/bin/tool", 0o755) }, false, "/bin/tool is not what was installed"},
-		"behind a link":   {recorded, linked("/bin/tool", "/opt/tool", write("/opt/tool", "abc", 0o755)), true, ""},
-		"a link":          {link, linked("/bin/link", "tool", write("/bin/tool", "abc", 0o755)), true, ""},
-		"a dangling link": {link, linked("/bin/link", "tool", write("/bin/x", "", 0o755)), true, ""},
-		"another link":    {link, linked("/bin/link", "tools", write("/bin/tool", "abc", 0o755)), false, "/bin/link is not the link that was installed"},
-		"no link":         {link, write("/bin/link", "abc", 0o755), false, "/bin/link is not the link that was installed"},
+		"the same":        {recorded, write("/bin/tool", "abc", 0o755), ""},
+		"missing":         {recorded, write("/bin/other", "abc", 0o755), "/bin/tool is missing"},
+		"no folder":       {recorded, func(*host.Host) error { return nil }, "/bin/tool is missing"},
+		"other content":   {recorded, write("/bin/tool", "abd", 0o755), "/bin/tool is not what was installed"},
+		"other size":      {recorded, write("/bin/tool", "abcd", 0o755), "/bin/tool is not what was installed"},
+		"other mode":      {recorded, write("/bin/tool", "abc", 0o700), "/bin/tool is not what was installed"},
+		"a folder":        {recorded, func(h *host.Host) error { return h.Files.MkdirAll("/bin/tool", 0o755) }, "/bin/tool is not what was installed"},
+		"behind a link":   {recorded, linked("/bin/tool", "/opt/tool", write("/opt/tool", "abc", 0o755)), ""},
+		"a link":          {link, linked("/bin/link", "tool", write("/bin/tool", "abc", 0o755)), ""},
+		"a dangling link": {link, linked("/bin/link", "tool", write("/bin/x", "", 0o755)), ""},
+		"another link":    {link, linked("/bin/link", "tools", write("/bin/tool", "abc", 0o755)), "/bin/link is not the link that was installed"},
+		"no link":         {link, write("/bin/link", "abc", 0o755), "/bin/link is not the link that was installed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := image(t)
 			require.NoError(t, test.lay(h))
-			same, why, err := test.file.Is(h)
+			why, err := test.file.Differs(h)
 			require.NoError(t, err)
-			assert.Equal(t, test.same, same)
 			assert.Equal(t, test.why, why)
-			same, why, err = Asset{Files: []File{test.file}}.Is(h)
+			why, err = Asset{Files: []File{test.file}}.Differs(h)
 			require.NoError(t, err)
-			assert.Equal(t, test.same, same)
 			assert.Equal(t, test.why, why)
 		})
 	}
@@ -202,6 +199,18 @@ func TestVersionsOfRPMAreComponents(t *testing.T) {
 	require.Len(t, all, 3)
 	assert.Equal(t, "pkg:rpm/fedora/bash@5.2-1?epoch=1&upstream=bash-5.2-1.src.rpm", all[0].PackageURL)
 	assert.Equal(t, []string{"library/kernel", "library/kernel@6.2-1#2"}, []string{all[1].BOMRef, all[2].BOMRef})
+}
+
+// containerd's CRI plugin lists an image by its tag, its digest and its ID.
+func TestAnImageIsOneComponent(t *testing.T) {
+	m := described()
+	digest := m.Images[0].Digest
+	const byDigest = "registry.k8s.io/etcd@"
+	m.Images = append(m.Images, Image{Name: "registry.k8s.io/pause@" + digest, Digest: digest}, Image{Name: "sha256:" + strings.Repeat("c", 64), Digest: digest}, Image{Name: byDigest + digest, Digest: digest})
+	all := m.Components()
+	require.Len(t, all, 4)
+	assert.Equal(t, []string{"registry.k8s.io/etcd", "", "pkg:oci/etcd@" + escape(digest) + "?repository_url=registry.k8s.io%2Fetcd"}, []string{all[2].Name, all[2].Version, all[2].PackageURL})
+	assert.Equal(t, "3.10", all[3].Version)
 }
 
 func TestPackagesWithoutAPackageManagerHaveNoPURL(t *testing.T) {

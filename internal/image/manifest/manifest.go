@@ -273,38 +273,38 @@ func sortedBy[T any](list []T, key func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }
 
-// Is says whether the machine's file equals the recorded one, and if not, why. It
-// reads the whole file unless size or mode differ.
-func (f File) Is(h *host.Host) (same bool, why string, err error) {
+// Differs says why the machine's file does not equal the recorded one; empty means that it
+// does. It reads the whole file unless size or mode differ.
+func (f File) Differs(h *host.Host) (why string, err error) {
 	look := h.Files.Stat // a command may be a link's target
 	if f.Link != "" {
 		look = h.Files.Lstat
 	}
 	st, err := look(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, f.Path + " is missing", nil
+		return f.Path + " is missing", nil
 	}
 	if err != nil {
-		return false, "", fmt.Errorf("checking %s: %w", f.Path, err)
+		return "", fmt.Errorf("checking %s: %w", f.Path, err)
 	}
 	if f.Link != "" {
-		to, err := h.Files.ReadlinkIfPossible(f.Path)
-		if err == nil && to == f.Link {
-			return true, "", nil
+		if to, err := h.Files.ReadlinkIfPossible(f.Path); err != nil || to != f.Link {
+			return f.Path + " is not the link that was installed", nil
 		}
-		return false, f.Path + " is not the link that was installed", nil
+		return "", nil
 	}
-	if !st.Mode().IsRegular() || st.Size() != f.Size || st.Mode().Perm() != fs.FileMode(f.Mode) {
-		return false, f.Path + " is not what was installed", nil
+	same := st.Mode().IsRegular() && st.Size() == f.Size && st.Mode().Perm() == fs.FileMode(f.Mode)
+	if same {
+		sum, err := sumFile(h, f.Path)
+		if err != nil {
+			return "", fmt.Errorf("checking %s: %w", f.Path, err)
+		}
+		same = sum == f.SHA256
 	}
-	sum, err := sumFile(h, f.Path)
-	if err != nil {
-		return false, "", fmt.Errorf("checking %s: %w", f.Path, err)
+	if !same {
+		return f.Path + " is not what was installed", nil
 	}
-	if sum != f.SHA256 {
-		return false, f.Path + " is not what was installed", nil
-	}
-	return true, "", nil
+	return "", nil
 }
 
 func sumFile(h *host.Host, name string) (string, error) {
@@ -320,15 +320,14 @@ func sumFile(h *host.Host, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Is says whether all files of the asset equal the recorded ones. Otherwise why
-// names the first that differs.
-func (a Asset) Is(h *host.Host) (same bool, why string, err error) {
+// Differs says why the first file differs that does not equal the recorded one.
+func (a Asset) Differs(h *host.Host) (why string, err error) {
 	for _, f := range a.Files {
-		if same, why, err := f.Is(h); err != nil || !same {
-			return false, why, err
+		if why, err := f.Differs(h); err != nil || why != "" {
+			return why, err
 		}
 	}
-	return true, "", nil
+	return "", nil
 }
 
 // Tags returns the tags of an AMI with the versions of its assets.

@@ -54,13 +54,23 @@ func (m *Manifest) Components() []cyclonedx.Component {
 			ExternalReferences: &[]cyclonedx.ExternalReference{{Type: cyclonedx.ERTypeDistribution, URL: a.URL}},
 		})
 	}
+	listed := map[string]bool{}
 	for _, i := range sortedBy(m.Images, func(i Image) string { return i.Name }) {
 		repository, tag := splitImage(i.Name)
+		same := repository + "@" + i.Digest
+		if repository == "sha256" || tag == "" && listed[same] {
+			continue // containerd also lists an image by its ID and its digest
+		}
+		listed[same] = true
+		qualifiers := url.Values{"repository_url": {repository}}
+		if tag != "" {
+			qualifiers.Set("tag", tag)
+		}
 		add(cyclonedx.Component{
 			Type: cyclonedx.ComponentTypeContainer, Name: repository, Version: tag,
 			Hashes: sha256Of(strings.TrimPrefix(i.Digest, "sha256:")),
-			PackageURL: fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s&tag=%s",
-				escape(path.Base(repository)), escape(i.Digest), escape(repository), escape(tag)),
+			PackageURL: fmt.Sprintf("pkg:oci/%s@%s?%s", escape(path.Base(repository)), escape(i.Digest),
+				qualifiers.Encode()),
 		})
 	}
 	return components
@@ -171,6 +181,7 @@ func (m *Manifest) packageURL(p Package) string {
 func escape(s string) string { return url.QueryEscape(s) }
 
 func splitImage(name string) (repository, tag string) {
+	name, _, _ = strings.Cut(name, "@")
 	i := strings.LastIndex(name, ":")
 	if i < 0 || strings.Contains(name[i:], "/") { // a port
 		return name, ""

@@ -1,14 +1,17 @@
-// Package expand reads compressed files: gzip, zstd, bzip2 and xz.
+// Package expand reads files: compressed ones (gzip, zstd, bzip2 and xz), and large ones
+// until a context ends.
 package expand
 
 import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -92,4 +95,29 @@ func xzip(in io.Reader) (io.ReadCloser, error) {
 	}
 	d, err := xz.NewReader(buffered)
 	return io.NopCloser(d), err
+}
+
+// Until returns a reader that fails when the context ends.
+func Until(ctx context.Context, in io.Reader) io.Reader { return until{ctx, in} }
+
+type until struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.in.Read(p)
+}
+
+// buffers are shared by all copies, because an audit reads many files.
+var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
+
+// WriteTo implements io.WriterTo.
+func (u until) WriteTo(to io.Writer) (int64, error) {
+	buffer := buffers.Get().(*[128 << 10]byte)
+	defer buffers.Put(buffer)
+	return io.CopyBuffer(to, struct{ io.Reader }{u}, buffer[:])
 }
