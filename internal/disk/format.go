@@ -1,13 +1,11 @@
 package disk
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -185,10 +183,12 @@ func checkFooter(footer []byte, size int64, path string) error {
 	return nil
 }
 
-// vmdkNames matches the files that a VMDK descriptor names: parents, and extents with the
-// data.
-var vmdkNames = regexp.MustCompile(`(?m)^[ \t]*(?:parentFileNameHint[ \t]*=[ ` +
-	`\t]*"([^"\n]*)"|(?:RW|RDONLY|NOACCESS)[ \t][^"\n]*"([^"\n]*)")`)
+// vmdkParent and vmdkExtent match the other files that a VMDK names, as qemu reads them: a
+// parent anywhere in the text, and extents with the data, with the blanks of scanf(3).
+var (
+	vmdkParent = show.Regexp(`(?s)parentFileNameHint..([^"]+)"`)
+	vmdkExtent = show.Regexp(`(?:RW|RDONLY|NOACCESS)[\s\v]+[+-]?\d+[\s\v]*[^\s\v"]{1,9}[\s\v]*"([^"]+)"`)
+)
 
 // refuseOthers returns an error if an image takes data from another file. A conversion would
 // put the content of that file into its result, and the image chooses the file.
@@ -203,14 +203,11 @@ func refuseOthers(r io.ReaderAt, driver, what string) error {
 
 // otherFile returns the other file that an image of a format of qemu names.
 func otherFile(r io.ReaderAt, driver string) (name string, found bool) {
-	head, _ := bytesAt(r, 0, 4096)
-	if head == nil { // a descriptor can be short
-		head = make([]byte, 4096)
-		_, _ = r.ReadAt(head, 0)
-	}
+	head := make([]byte, 4096)
+	_, _ = r.ReadAt(head, 0) // a descriptor can be short
 	be, le := binary.BigEndian, binary.LittleEndian
 	part := func(off uint64, length uint32) string {
-		p, _ := bytesAt(r, int64(min(off, 1<<62)), int(min(length, 1<<12)))
+		p, _ := io.ReadAll(io.NewSectionReader(r, int64(min(off, 1<<62)), int64(min(length, 1<<20))))
 		return string(p)
 	}
 	switch driver {
@@ -227,14 +224,19 @@ func otherFile(r io.ReaderAt, driver string) (name string, found bool) {
 			return part(uint64(le.Uint32(head[56:])), le.Uint32(head[60:])), true
 		}
 	case "vmdk": // qemu's block/vmdk.c
-		sparse := bytes.HasPrefix(head, []byte("KDMV"))
-		if sparse {
-			head = []byte(part(le.Uint64(head[28:])*512, 1<<12))
-		}
-		for _, m := range vmdkNames.FindAllSubmatch(head, -1) {
-			if parent := len(m[1]) > 0; parent || !sparse {
-				return string(m[1]) + string(m[2]), true
+		text, extents := part(0, 1<<20), true
+		if head[0] != '#' { // qemu reads a parent here, and extents of a disk without a capacity
+			text, extents = part(512, 20*512), le.Uint64(head[12:]) == 0
+			if extents {
+				text += part(le.Uint64(head[28:])*512, 1<<20)
 			}
+		}
+		m := vmdkParent().FindStringSubmatch(text)
+		if m == nil && extents {
+			m = vmdkExtent().FindStringSubmatch(text)
+		}
+		if m != nil {
+			return m[1], true
 		}
 	}
 	return "", false

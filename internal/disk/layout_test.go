@@ -142,8 +142,8 @@ func TestHybridMBR(t *testing.T) {
 	assert.False(t, l.Used(55*mib, mib))
 }
 
-// header changes the primary GPT header, whose checksum stays right.
-func header(t *testing.T, name string, change func(p []byte)) {
+// putHeader changes the primary GPT header, whose checksum stays right.
+func putHeader(t *testing.T, name string, change func(p []byte)) {
 	t.Helper()
 	p := []byte(testkit.Content(t, name))[512:604]
 	change(p)
@@ -170,14 +170,14 @@ func TestBadTables(t *testing.T) {
 		"no header": {func(t *testing.T, name string) { put(t, name, 512, zeros(512)); put(t, name, 64*mib-512, zeros(512)) },
 			"the disk has a protective MBR, but the GPT header after it is missing; repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"too many entries": {func(t *testing.T, name string) {
-			header(t, name, func(p []byte) { binary.LittleEndian.PutUint32(p[80:], mostEntries/128+1) })
+			putHeader(t, name, func(p []byte) { binary.LittleEndian.PutUint32(p[80:], mostEntries/128+1) })
 		}, "the primary GPT header at byte 512 is damaged: 8193 entries of 128 bytes; " +
 			"repair the table with gdisk (commands r, b, w), or build the disk again"},
 		"the number of a volume": {func(t *testing.T, name string) {
 			table := make([]byte, 8192*128)
 			copy(table[1000*128:], testkit.Content(t, name)[1024:][:128])
 			put(t, name, 1024, table)
-			header(t, name, func(p []byte) {
+			putHeader(t, name, func(p []byte) {
 				binary.LittleEndian.PutUint32(p[80:], 8192)
 				binary.LittleEndian.PutUint32(p[88:], crc32.ChecksumIEEE(table))
 			})

@@ -17,7 +17,7 @@ import (
 func TestOptionsWithoutEffectAreRefused(t *testing.T) {
 	for want, s := range map[string]Spec{
 		"disk_size: a disk of 17179869184 GiB: give a size from 1 to 65536": {Base: "/base.raw", Size: 16 << 30},
-		"base_checksum is for files and addresses; debian-13 is verified with the publisher's checksum file: to pin one image, give its address as base": {
+		`base_checksum is for files and addresses; "debian-13" is verified with the publisher's checksum file: to pin one image, give its address as base`: {
 			Base: "debian-13", Arch: "amd64", Checksum: strings.Repeat("0", 64)},
 	} {
 		s.Image = "node.raw"
