@@ -81,8 +81,6 @@ func TestEveryRowIsComplete(t *testing.T) {
 	for _, a := range Table() {
 		t.Run(a.ID, func(t *testing.T) {
 			assert.NotEmpty(t, a.Why)
-			assert.Contains(t, []SumForm{Bare, Listed}, a.SumForm)
-			assert.Contains(t, []Kind{Program, TarGz}, a.Kind)
 			assert.True(t, strings.HasPrefix(a.Target, "/") || strings.HasPrefix(a.Target, "{commands}/"))
 			for _, address := range []string{a.URL, a.Sum} {
 				u, err := url.Parse(strings.NewReplacer("{version}", "1.2.3", "{arch}", "amd64").Replace(address))

@@ -102,18 +102,6 @@ func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsNoUnverifiedFile(t *testing.T) {
-	m := newMirror(t)
-	m.put(where, noise(10))
-	d := m.program(where)
-	d.SHA256, d.PinnedBy = sumOf(nil), "the lock file"
-	dir := t.TempDir()
-	_, err := NewCache(dir, hasty()).Get(t.Context(), d, quietly)
-	require.EqualError(t, err, "verifying kubelet 1.34.4: the 10 bytes from "+m.URL+where+" have the SHA-256 "+sumOf(noise(10))+", but the lock file says "+sumOf(nil)+
-		"; nothing was installed; find out why the file has changed before you update the lock file")
-	assert.Empty(t, files(t, dir))
-}
-
 func TestConcurrentRunsShareACache(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(large))

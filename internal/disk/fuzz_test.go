@@ -3,7 +3,6 @@ package disk
 import (
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -39,11 +38,7 @@ func fuzzed(f *testing.F, offsets []int64, scripts []string, try func(t *testing
 	var bases [][]byte
 	for i, script := range scripts {
 		folder := f.TempDir()
-		cmd := exec.Command("sh", "-euc", script)
-		cmd.Dir = folder
-		cmd.Env = append(os.Environ(), "TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(f, err, "%s", out)
+		sh(f, folder, script)
 		base, err := os.ReadFile(filepath.Join(folder, "image"))
 		require.NoError(f, err)
 		bases = append(bases, base)

@@ -30,7 +30,7 @@ func table[Row any](t *testing.T, name string) (rows map[string]Row) {
 
 // sh runs a script in a mount namespace of its own. The folder has the files. A loop
 // device that the script makes and gives back has gone when it returns.
-func sh(t *testing.T, folder, script string, args ...string) string {
+func sh(t testing.TB, folder, script string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-euc", script, "sh"}, args...)...)
 	cmd.Dir = folder

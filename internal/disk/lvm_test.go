@@ -185,14 +185,15 @@ func TestVolumesAtTheSamePlaceAreNotRead(t *testing.T) {
 		group, err := parseLVM([]byte(text))
 		require.NoError(t, err)
 		l := &Layout{size: 100 * mib}
-		for range want {
-			l.addVolume(zeros{}, "vg", "root", group.section("vg"), map[string]physicalVolume{"p": {Partition: Partition{Range: Range{mib, 99 * mib}}}})
-		}
 		for n := range want {
+			l.addVolume(zeros{}, "vg", "root", group.section("vg"), pv0)
 			assert.Equal(t, want[n], l.Volumes[n].Elsewhere)
 		}
 	}
 }
+
+// pv0 is the physical volume of volumeText.
+var pv0 = map[string]physicalVolume{"p": {Partition: Partition{Range: Range{mib, 99 * mib}}}}
 
 const volumeText = `vg {
 	id = "x"
@@ -218,7 +219,7 @@ func FuzzLVM(f *testing.F) {
 		for name, group := range s.sections {
 			for volume := range group.section("logical_volumes").sections {
 				l := Layout{size: 100 * mib}
-				l.addVolume(zeros{}, name, volume, group, map[string]physicalVolume{"p": {Partition: Partition{Range: Range{mib, 99 * mib}}}})
+				l.addVolume(zeros{}, name, volume, group, pv0)
 				for _, v := range l.Volumes {
 					for _, e := range v.Extents {
 						assert.True(t, e.Offset >= mib && e.End() <= 100*mib && e.Length > 0, "%v", e)

@@ -40,7 +40,7 @@ func TestImagesReadAsTheDisk(t *testing.T) {
 		options, format := c[0], c[1]
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "image")
-			sh(t, folder, `qemu-img convert -f raw $1 disk.raw "$2"`, options, to)
+			sh(t, folder, `qemu-img convert -f raw $1 disk.raw "$2"; [ "$3" != "fixed VHD, old footer" ] || truncate -s -1 "$2"`, options, to, name)
 			d, err := Open(to)
 			require.NoError(t, err)
 			defer d.Close()
@@ -116,18 +116,6 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestVHDWithTheOldFooter has the footer of 511 bytes.
-func TestVHDWithTheOldFooter(t *testing.T) {
-	folder := t.TempDir()
-	_, content := sample(t, folder)
-	sh(t, folder, `qemu-img convert -O vpc -o subformat=fixed,force_size=on disk.raw old.vhd; truncate -s -1 old.vhd`)
-	d, err := Open(filepath.Join(folder, "old.vhd"))
-	require.NoError(t, err)
-	defer d.Close()
-	assert.Equal(t, VHD, d.Format())
-	assert.Equal(t, int64(len(content)), d.Size())
 }
 
 // TestTooLarge has the size of the largest volume, and one byte more.

@@ -1,9 +1,6 @@
 package disk
 
 import (
-	"bytes"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -65,29 +62,6 @@ func TestErrorsOfTheDiskAreNamed(t *testing.T) {
 	d := &Image{path: "disk.raw", size: mib, reader: failing{}, data: []Range{{0, mib}}}
 	_, err = d.ReadAt(make([]byte, 1), 0)
 	assert.ErrorIs(t, err, syscall.EIO)
-}
-
-// TestReadersInParallel reads a compressed image with four workers, as an upload
-// does.
-func TestReadersInParallel(t *testing.T) {
-	folder := t.TempDir()
-	_, content := sample(t, folder)
-	sh(t, folder, `qemu-img convert -f raw -c -O qcow2 disk.raw a.qcow2`)
-	d, err := Open(filepath.Join(folder, "a.qcow2"))
-	require.NoError(t, err)
-	defer d.Close()
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			p := make([]byte, BlockSize)
-			for off := int64(0); off < 5*mib; off += BlockSize {
-				_, err := d.ReadAt(p, off)
-				assert.NoError(t, err)
-				assert.True(t, bytes.Equal(content[off:off+BlockSize], p), off)
-			}
-		})
-	}
-	group.Wait()
 }
 
 // TestRoot has the layouts of distributions, and layouts without one root.

@@ -15,12 +15,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-var disk = head{Source: "/disk, 5 bytes", Region: "eu-west-1", Settings: "size 1 GiB"}
+var wanted = head{Source: "/disk, 5 bytes", Region: "eu-west-1", Settings: "size 1 GiB"}
 
 // begun makes a journal with a block.
 func begun(t *testing.T, path string) {
 	t.Helper()
-	j, found, err := openJournal(path, disk)
+	j, found, err := openJournal(path, wanted)
 	require.NoError(t, err)
 	require.Nil(t, found)
 	require.NoError(t, j.begin(time.Now()))
@@ -37,7 +37,7 @@ func TestAJournalGoesOn(t *testing.T) {
 	// A process may end after each byte.
 	for size := range len(whole) + 1 {
 		require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
-		j, found, err := openJournal(path, disk)
+		j, found, err := openJournal(path, wanted)
 		require.NoError(t, err, size)
 		require.Equal(t, size >= head, found != nil, size)
 		_, has := j.before(7)
@@ -45,7 +45,7 @@ func TestAJournalGoesOn(t *testing.T) {
 		if found != nil {
 			require.NoError(t, j.add(8, Sum{2}))
 			require.NoError(t, j.close(false))
-			j, _, err = openJournal(path, disk)
+			j, _, err = openJournal(path, wanted)
 			require.NoError(t, err)
 			require.Equal(t, j.head.Token, found.Token)
 			sum, has := j.before(8)
@@ -53,7 +53,7 @@ func TestAJournalGoesOn(t *testing.T) {
 		}
 		require.NoError(t, j.close(false))
 	}
-	other := disk
+	other := wanted
 	other.Source = "/other"
 	j, found, err := openJournal(path, other)
 	require.NoError(t, err)
@@ -71,16 +71,16 @@ func TestOtherFilesAreNoJournals(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "journal")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, _, err := openJournal(path, disk)
+		_, _, err := openJournal(path, wanted)
 		require.EqualError(t, err, "reading the journal "+path+": "+says, "%.50q", text)
 		left := testkit.Content(t, path)
 		require.True(t, text == left, "the file stays as it was")
 	}
 	folder := t.TempDir()
 	require.NoError(t, os.Symlink("/dev/null", filepath.Join(folder, "link")))
-	_, _, err := openJournal(filepath.Join(folder, "link"), disk)
+	_, _, err := openJournal(filepath.Join(folder, "link"), wanted)
 	require.ErrorContains(t, err, "opening the journal: open "+folder)
-	_, _, err = openJournal(folder, disk)
+	_, _, err = openJournal(folder, wanted)
 	require.ErrorContains(t, err, "opening the journal: open "+folder)
 }
 
