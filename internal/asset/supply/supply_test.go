@@ -259,8 +259,7 @@ func (l *line) breakAfter(bytes int64, once bool) {
 // partials lists the files of interrupted downloads.
 func partials(t *testing.T, s Store) []string {
 	t.Helper()
-	left := testkit.Glob(t, filepath.Join(cacheOf(t, s), "partial", "*"))
-	return left
+	return testkit.Glob(t, filepath.Join(cacheOf(t, s), "partial", "*"))
 }
 
 // overhead is how many bytes may be sent twice: bytes in flight on broken

@@ -148,10 +148,6 @@ func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 	return diskaudit.Audit{Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.File(t.Context(), path)
 }
 
-func loops(t *testing.T) string {
-	return testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
-}
-
 func TestTheRootPartitionIsAudited(t *testing.T) {
 	joined := map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
@@ -226,7 +222,7 @@ func TestAKilledAuditLeavesNothing(t *testing.T) {
 	require.Error(t, cmd.Wait(), "the audit was killed before its end")
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join("/proc", child))
-		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(loops(t), folder)
+		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE"), folder)
 	}, time.Minute, time.Millisecond)
 	assert.Empty(t, left())
 }

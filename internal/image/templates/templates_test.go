@@ -2,6 +2,7 @@ package templates
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,12 +21,7 @@ func TestEachTemplateHasItsPlaceholdersOnce(t *testing.T) {
 		assert.Contains(t, want, tmpl.Path)
 		assert.NotEmpty(t, tmpl.Use)
 		for _, placeholder := range []string{"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION", "SANDBOX_IMAGE"} {
-			times := 0
-			for _, p := range want[tmpl.Path] {
-				if p == placeholder {
-					times = 1
-				}
-			}
+			times := map[bool]int{true: 1}[slices.Contains(want[tmpl.Path], placeholder)]
 			assert.Equal(t, times, strings.Count(string(tmpl.Content), placeholder), "%s in %s", placeholder, tmpl.Path)
 		}
 		if strings.HasSuffix(tmpl.Path, ".json") {
