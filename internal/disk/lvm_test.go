@@ -173,8 +173,7 @@ func TestTheNumberOfVolumesIsLimited(t *testing.T) {
 	assert.Equal(t, "only 256 logical volumes of a disk are read", l.Volumes[mostVolumes].Elsewhere)
 }
 
-// An audit copies a volume that lies in several places. Without this check, the image
-// chooses how large the copy is.
+// An audit copies a volume in several places, whose size the image must not choose.
 func TestVolumesAtTheSamePlaceAreNotRead(t *testing.T) {
 	const one = "segment_count = 1"
 	twice := "segment_count = 2\n segment2 { extent_count = 5\n type = \"striped\"\n stripe_count = 1\n stripes = [ \"pv0\", 4 ] }"

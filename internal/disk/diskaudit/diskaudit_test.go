@@ -48,7 +48,6 @@ func atWork(_ context.Context, root string, input []byte) ([]byte, error) {
 	return fmt.Append(nil, st.Blocks*uint64(st.Bsize)), err
 }
 
-// given opens the folder of a work.
 func given(t *testing.T) *os.File {
 	t.Helper()
 	folder := t.TempDir()
