@@ -19,6 +19,9 @@ import (
 // PrintAuth prints the ConfigMap from the API server.
 const PrintAuth = "kubectl get configmap aws-auth -n kube-system -o yaml"
 
+// EditAuth opens the ConfigMap in an editor.
+const EditAuth = "kubectl edit configmap aws-auth -n kube-system"
+
 // createOnly is a UID that no object has. The API server gives a created object
 // another UID and refuses to change an object whose UID differs. A manifest with
 // this UID therefore creates, and never replaces.
@@ -57,12 +60,12 @@ func writeAWSAuth(n Node) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the ConfigMap: %w", err)
 	}
-	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
+	metadata, data := strictjson.Child(document.Content[0], "metadata"), strictjson.Child(document.Content[0], "data")
 	var head strings.Builder
 	if e := n.Found.Entry; e != nil && e.Type == n.EntryType() && mode != ConfigMap {
 		head.WriteString("# The role has an access entry, so aws-auth does not need the role.\n")
 	}
-	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
+	if version := strictjson.Text(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
 		remove(metadata, "resourceVersion")
 		set(metadata, "uid", createOnly)
 		if n.AWSAuth != nil {
@@ -120,7 +123,7 @@ type MappedRole struct {
 func MappedRoles(text []byte) (lines []MappedRole, err error) {
 	document, err := readAuth(text)
 	if err == nil {
-		err = yaml.Unmarshal([]byte(value(find(document.Content[0], "data"), "mapRoles")), &lines)
+		err = yaml.Unmarshal([]byte(strictjson.Text(document.Content[0], "data", "mapRoles")), &lines)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading aws-auth: %w", err)
@@ -145,11 +148,11 @@ func readAuth(text []byte) (*yaml.Node, error) {
 		return nil, errors.New("the input has more than one document; `" + PrintAuth + "` prints one")
 	}
 	object := document.Content[0]
-	if value(object, "kind") != "ConfigMap" {
+	if strictjson.Text(object, "kind") != "ConfigMap" {
 		return nil, errors.New("the input is not a ConfigMap; `" + PrintAuth + "` prints it")
 	}
-	if metadata := find(object, "metadata"); metadata != nil {
-		name, namespace := value(metadata, "name"), value(metadata, "namespace")
+	if metadata := strictjson.Child(object, "metadata"); metadata != nil {
+		name, namespace := strictjson.Text(metadata, "name"), strictjson.Text(metadata, "namespace")
 		if name != "" && name != "aws-auth" || namespace != "" && namespace != "kube-system" {
 			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace,
 				PrintAuth)
@@ -160,9 +163,9 @@ func readAuth(text []byte) (*yaml.Node, error) {
 			return nil, fmt.Errorf("line %d: %s is not an object", n.Line, part)
 		}
 	}
-	set(find(object, "metadata"), "name", "aws-auth")
-	set(find(object, "metadata"), "namespace", "kube-system")
-	data := find(object, "data")
+	set(strictjson.Child(object, "metadata"), "name", "aws-auth")
+	set(strictjson.Child(object, "metadata"), "namespace", "kube-system")
+	data := strictjson.Child(object, "data")
 	data.Style = 0
 	for i := 0; i+1 < len(data.Content); i += 2 {
 		if err := checkMapping(data.Content[i].Value, data.Content[i+1]); err != nil {
@@ -202,7 +205,7 @@ func entries(name, text string, kind yaml.Kind) (*yaml.Node, error) {
 		return nil, fmt.Errorf("reading %s: line %d: %s is not a list", name, list.Line, name)
 	}
 	for _, one := range list.Content {
-		if one.Kind != kind {
+		if strictjson.Child(one).Kind != kind {
 			return nil, fmt.Errorf("reading %s: line %d: the authenticator cannot read this entry", name, one.Line)
 		}
 	}
@@ -262,21 +265,9 @@ func written(document *yaml.Node, old []byte, roles string) (string, error) {
 	return text, nil
 }
 
-func find(object *yaml.Node, name string) *yaml.Node {
-	if object.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(object.Content); i += 2 {
-		if object.Content[i].Value == name {
-			return object.Content[i+1]
-		}
-	}
-	return nil
-}
-
 // member is an object's member. A missing one is added as an empty text.
 func member(object *yaml.Node, name string) *yaml.Node {
-	if there := find(object, name); there != nil {
+	if there := strictjson.Child(object, name); there != nil {
 		return there
 	}
 	empty := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
@@ -291,13 +282,6 @@ func mapping(object *yaml.Node, name string) *yaml.Node {
 		n.Kind, n.Tag, n.Value, n.Style = yaml.MappingNode, "!!map", "", 0
 	}
 	return n
-}
-
-func value(object *yaml.Node, name string) string {
-	if n := find(object, name); n != nil {
-		return n.Value
-	}
-	return ""
 }
 
 func set(object *yaml.Node, name, text string) {

@@ -179,6 +179,7 @@ func TestMapRolesAreMerged(t *testing.T) {
 		"groups in quotes":      {own + "  groups: ['system:nodes']\n", own + "  groups: ['system:nodes', " + end + "]\n"},
 		"multi-byte characters": {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + Username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + Username + "', groups: [é, system:nodes, " + end + "]}\n"},
 		"no groups":             {own, own + "  groups:\n    - system:bootstrappers\n    - system:nodes\n"},
+		"aliases":               {"- &n {rolearn: " + arn + ", username: &u '" + Username + "', groups: &g [system:nodes, 'system:bootstrappers']}\n- *n\n- {rolearn: " + arn + ", username: *u, groups: *g}", "- &n {rolearn: " + arn + ", username: &u '" + Username + "', groups: &g [system:nodes, 'system:bootstrappers']}\n- *n\n- {rolearn: " + arn + ", username: *u, groups: *g}"},
 		"twice, the last holds": {strings.Replace(own, Username, "x", 1) + own + "  groups: [system:nodes]\n", strings.Replace(own, Username, "x", 1) + own + "  groups: [system:nodes, " + end + "]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,6 +222,8 @@ func TestInvalidInputIsRefused(t *testing.T) {
 		"writing aws-auth: comparing the merged ConfigMap with the original: yaml: unmarshal errors:\n  line 4: mapping key \"x\" already defined at line 3": auth("{x: a,\n  x: b}"),
 		"writing aws-auth: merging mapRoles: line 1 gives arn:aws:iam::123456789012:role/node the username \"system:node:{{SessionName}}\", but nodes need system:node:{{EC2PrivateDNSName}}: " +
 			"other users may need the entry, so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`": auth("{mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{SessionName}}\"}]'}"),
+		"writing aws-auth: merging mapRoles: line 3: other entries may have these groups by an alias of YAML: add system:bootstrappers with `kubectl edit configmap aws-auth -n kube-system`": auth("\n  mapRoles: |\n    - rolearn: b\n      groups: &g [x, system:nodes]\n    - {rolearn: " + nodeRole + ", username: '" + Username + "', groups: *g}"),
+		"writing aws-auth: merging mapRoles: line 1: other entries may have these groups by an alias of YAML: add system:bootstrappers with `kubectl edit configmap aws-auth -n kube-system`": auth("\n  mapRoles: |\n    - {rolearn: " + nodeRole + ", username: '" + Username + "', groups: &g [system:nodes]}\n    - {rolearn: b, groups: *g}"),
 	} {
 		m, err := ByID("aws-auth")
 		require.NoError(t, err)

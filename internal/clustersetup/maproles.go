@@ -47,9 +47,9 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	}
 	var own *yaml.Node
 	for _, one := range list.Content {
-		switch arn := value(one, "rolearn"); {
+		switch arn := strictjson.Text(one, "rolearn"); {
 		case strings.EqualFold(arn, n.Mapped()):
-			own = one // the authenticator uses the last entry
+			own = strictjson.Child(one) // the authenticator uses the last entry
 		case strings.EqualFold(arn, n.Role):
 			notes = append(notes,
 				fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator ignores. The "+
@@ -60,15 +60,16 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 		text, err = n.added(old, list)
 		return text, notes, err
 	}
-	if said := value(own, "username"); said != Username {
+	if said := strictjson.Text(own, "username"); said != Username {
 		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other "+
-			"users may need the entry, "+
-			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n "+
-			"kube-system`", own.Line, n.Mapped(), said, Username)
+			"users may need the entry, so give these nodes their own role, or change the entry with `%s`", own.Line,
+			n.Mapped(), said, Username, EditAuth)
 	}
 	missing := slices.DeleteFunc(Groups(n.Windows), func(g string) bool {
-		groups := find(own, "groups")
-		return groups != nil && slices.ContainsFunc(groups.Content, func(had *yaml.Node) bool { return had.Value == g })
+		groups := strictjson.Child(own, "groups")
+		return groups != nil && slices.ContainsFunc(groups.Content, func(had *yaml.Node) bool {
+			return strictjson.Text(had) == g
+		})
 	})
 	if len(missing) == 0 {
 		return old, notes, nil
@@ -115,6 +116,10 @@ func (n Node) added(old string, list *yaml.Node) (string, error) {
 func completed(old string, list, own *yaml.Node, missing []string) (string, error) {
 	var edits []edit
 	groups := member(own, "groups")
+	if groups.Anchor+own.Anchor != "" {
+		return "", fmt.Errorf("merging mapRoles: line %d: other entries may have these groups by an alias of YAML: add %s "+
+			"with `%s`", own.Line, strings.Join(missing, ", "), EditAuth)
+	}
 	if last := len(groups.Content) - 1; last >= 0 {
 		at := offset(old, groups.Content[last])
 		if groups.Style&yaml.FlowStyle == 0 {

@@ -213,12 +213,10 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 	return good("by aws-auth")
 }
 
-const editAuth = "kubectl edit configmap aws-auth -n kube-system"
-
 // merge is the command that adds a role to aws-auth and keeps the other lines.
 func (f *facts) merge(role string) string {
 	if f.userData.value.NamedByID { // the command's line has the private DNS name
-		return editAuth
+		return clustersetup.EditAuth
 	}
 	return clustersetup.Node{Cluster: f.target.Cluster, Role: role, Windows: f.windows()}.MergeAuth()
 }
@@ -268,7 +266,7 @@ func checkAWSAuth(f *facts) *result {
 // line checks the node role's line.
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != f.username() {
-		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
+		return bad(clustersetup.EditAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
 			"their own role",
 			l.ARN, l.Username, f.username())
 	}
