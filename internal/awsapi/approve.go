@@ -126,9 +126,9 @@ func (a *AWS) AllowedImages(ctx context.Context) (AllowedImages, error) {
 // templates, Auto Scaling groups, node groups and fleets. The images may be anyone's.
 func (a *AWS) UsedImages(ctx context.Context) (map[string][]string, error) {
 	r := &References{aws: a, users: map[string][]string{}, parameters: map[string]string{}}
-	all := func(ctx context.Context) error { return r.instancesOf(ctx) }
 	for _, look := range []func(context.Context) error{
-		all, r.spotRequests, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates,
+		func(ctx context.Context) error { return r.instancesOf(ctx) }, r.spotRequests, r.groups, r.configurations,
+		r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates,
 	} {
 		if err := look(ctx); err != nil {
 			return nil, fmt.Errorf("finding images in use: %w", err)

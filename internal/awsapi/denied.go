@@ -176,8 +176,7 @@ var hints = map[string]string{
 // pendingQuota is the hint when StartSnapshot says that a quota is used up: the one of
 // 100 pending snapshots (https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
 const pendingQuota = "the region has too many pending snapshots; wait until they are completed, or delete those of " +
-	"failed uploads, which " +
-	"`aws ec2 describe-snapshots --owner-ids self --filters Name=status,Values=pending` lists"
+	"failed uploads, which `aws ec2 describe-snapshots --owner-ids self --filters Name=status,Values=pending` lists"
 
 // busy is the hint when all attempts met too many calls.
 const busy = "other calls of the account use up the same quota; run the command again later"

@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // ecrRegistry is the parsed name of a private ECR registry, such as
@@ -32,23 +34,14 @@ var ecrDomains = map[bool][]string{
 // parseECR parses a registry's name. The result is false for other registries,
 // which must not get AWS credentials.
 func parseECR(host string) (ecrRegistry, bool) {
-	account, rest, _ := strings.Cut(host, ".")
-	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
+	m := ecrHost().FindStringSubmatch(host)
+	if m == nil || !slices.Contains(ecrDomains[m[1] == "-"], m[4]) {
 		return ecrRegistry{}, false
 	}
-	for service, r := range map[string]ecrRegistry{
-		"dkr.ecr": {}, "dkr.ecr-fips": {fips: true}, "dkr-ecr": {dualStack: true},
-		"dkr-ecr-fips": {fips: true, dualStack: true},
-	} {
-		region, found := strings.CutPrefix(rest, service+".")
-		region, domain, _ := strings.Cut(region, ".")
-		if found && region != "" && slices.Contains(ecrDomains[r.dualStack], domain) {
-			r.region = region
-			return r, true
-		}
-	}
-	return ecrRegistry{}, false
+	return ecrRegistry{region: m[3], fips: m[2] != "", dualStack: m[1] == "-"}, true
 }
+
+var ecrHost = show.Regexp(`^[0-9]{12}\.dkr([.-])ecr(-fips)?\.([^.]+)\.(.+)$`)
 
 // RegistryLogin returns a function that gets user and password for a private ECR
 // registry, in the region of its name. It gets them once for each registry: they

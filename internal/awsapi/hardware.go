@@ -211,7 +211,7 @@ func groupOf(in *ekstypes.Nodegroup) NodeGroup {
 		Release: aws.ToString(in.ReleaseVersion), InstanceTypes: in.InstanceTypes, Capacity: string(in.CapacityType),
 	}
 	if t := in.LaunchTemplate; t != nil {
-		g.Template = cmp.Or(aws.ToString(t.Id), aws.ToString(t.Name))
+		g.Template = first(t.Id, t.Name)
 		g.TemplateVersion = cmp.Or(aws.ToString(t.Version), "$Default")
 	}
 	if s := in.ScalingConfig; s != nil {

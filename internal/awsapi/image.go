@@ -26,20 +26,27 @@ const TagPrefix = "eksnode:"
 // DigestTag is the tag with the content digest of an image's disk.
 const DigestTag = TagPrefix + "digest"
 
-// ImagesOf lists an owner's images in the region. The owner is an account ID, or self
+// ImagesOf lists an owner's images in the region, also deprecated ones. The owner is an account ID, or self
 // for the caller's account.
 func (a *AWS) ImagesOf(ctx context.Context, owner string) ([]Image, error) {
-	return a.images(ctx, owner, false)
-}
-
-// images lists an owner's images, also deprecated ones.
-func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image, error) {
 	doing := "listing your images"
 	if owner != "self" {
 		doing = "listing the images of the account " + owner
 	}
+	return a.described(ctx, doing, &ec2.DescribeImagesInput{Owners: []string{owner}, IncludeDeprecated: new(true)})
+}
+
+// ownImages lists the caller's images, also deprecated and disabled ones.
+func (a *AWS) ownImages(ctx context.Context, doing string, by ...types.Filter) ([]Image, error) {
 	return a.described(ctx, doing, &ec2.DescribeImagesInput{
-		Owners: []string{owner}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: Some(disabled),
+		Owners: []string{"self"}, Filters: by, IncludeDeprecated: new(true), IncludeDisabled: new(true),
+	})
+}
+
+// imagesWith lists the image with an ID, also a deprecated or disabled one.
+func (a *AWS) imagesWith(ctx context.Context, id string) ([]Image, error) {
+	return a.described(ctx, "describing the image "+id, &ec2.DescribeImagesInput{
+		ImageIds: []string{id}, IncludeDeprecated: new(true), IncludeDisabled: new(true),
 	})
 }
 
@@ -205,10 +212,7 @@ func imageOf(in types.Image, region string) Image {
 
 // instant parses EC2's times. An invalid text is the zero time.
 func instant(text *string) time.Time {
-	t, err := time.Parse(time.RFC3339, aws.ToString(text))
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339, aws.ToString(text)) // zero after an error
 	return t
 }
 
@@ -227,15 +231,11 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	doing := "describing the image " + id
 	var found []Image
 	err = a.settled(ctx, func() (err error) {
-		found, err = a.described(ctx, doing, &ec2.DescribeImagesInput{
-			ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
-		})
-		if err == nil && len(found) != 1 {
+		if found, err = a.imagesWith(ctx, id); err == nil && len(found) != 1 {
 			said := "an image exists only in its own region, and only for accounts that it is shared with"
-			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidAMIID.NotFound", Said: said})
+			return fmt.Errorf("describing the image %s: %w", id, &APIError{Code: "InvalidAMIID.NotFound", Said: said})
 		}
 		return err
 	})
@@ -262,10 +262,7 @@ func (a *AWS) attribute(ctx context.Context, doing, id string, name types.ImageA
 // Named describes the caller's own image with a name. An image that does not exist has
 // no ID.
 func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
-	found, err := a.described(ctx, "searching for your image "+name, &ec2.DescribeImagesInput{
-		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true),
-		IncludeDisabled: aws.Bool(true),
-	})
+	found, err := a.ownImages(ctx, "searching for your image "+name, filters("name", name)...)
 	if err != nil || len(found) == 0 {
 		return Image{}, err
 	}
@@ -293,9 +290,7 @@ func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
 	var found []Image
 	id, err := a.resolved(ctx, id)
 	if err == nil {
-		found, err = a.described(ctx, "describing the image "+id, &ec2.DescribeImagesInput{
-			ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true),
-		})
+		found, err = a.imagesWith(ctx, id)
 	}
 	switch {
 	case err != nil && !IsNotFound(err):

@@ -96,9 +96,7 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		l.Addresses = []string{address}
 	}
 	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces,
-		func(n types.InstanceNetworkInterface) bool {
-			return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
-		}))
+		func(n types.InstanceNetworkInterface) bool { return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0 }))
 	l.State, l.StateReason = stateOf(in)
 	l.SecurityGroups = show.Each(in.SecurityGroups,
 		func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) })
@@ -129,7 +127,7 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 func (a *AWS) Template(ctx context.Context, template, version string) (Launch, error) {
 	doing := "describing the launch template " + template
 	in := &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
-	if len(template) > 3 && template[:3] == "lt-" {
+	if strings.HasPrefix(template, "lt-") {
 		in.LaunchTemplateId = aws.String(template)
 	} else {
 		in.LaunchTemplateName = aws.String(template)
@@ -180,8 +178,7 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 		}
 	}
 	if p := data.IamInstanceProfile; p != nil {
-		l.Profile = aws.ToString(p.Arn)
-		l.Profile = cmp.Or(l.Profile, aws.ToString(p.Name))
+		l.Profile = first(p.Arn, p.Name)
 	}
 	if m := data.MetadataOptions; m != nil {
 		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))

@@ -32,8 +32,7 @@ func devicesOf(mappings []types.BlockDeviceMapping) []BlockDevice {
 	for _, m := range mappings {
 		if e := m.Ebs; e != nil {
 			list = append(list, BlockDevice{aws.ToString(m.DeviceName), aws.ToString(e.SnapshotId),
-				aws.ToString(e.KmsKeyId),
-				int(aws.ToInt32(e.VolumeSize)), aws.ToBool(e.Encrypted)})
+				aws.ToString(e.KmsKeyId), int(aws.ToInt32(e.VolumeSize)), aws.ToBool(e.Encrypted)})
 		}
 	}
 	return list

@@ -58,14 +58,15 @@ func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup
 func rulesOf(permissions []types.IpPermission) []Rule {
 	var rules []Rule
 	for _, p := range permissions {
-		r := Rule{Protocol: aws.ToString(p.IpProtocol), From: int(aws.ToInt32(p.FromPort)),
-			To: int(aws.ToInt32(p.ToPort))}
-		r.Groups = show.Each(p.UserIdGroupPairs,
-			func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) })
-		r.CIDRs = slices.Concat(show.Each(p.IpRanges, func(c types.IpRange) string { return aws.ToString(c.CidrIp) }),
-			show.Each(p.Ipv6Ranges, func(c types.Ipv6Range) string { return aws.ToString(c.CidrIpv6) }))
-		r.Lists = show.Each(p.PrefixListIds, func(l types.PrefixListId) string { return aws.ToString(l.PrefixListId) })
-		rules = append(rules, r)
+		rules = append(rules, Rule{
+			Protocol: aws.ToString(p.IpProtocol), From: int(aws.ToInt32(p.FromPort)), To: int(aws.ToInt32(p.ToPort)),
+			Groups: show.Each(p.UserIdGroupPairs,
+				func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) }),
+			CIDRs: slices.Concat(show.Each(p.IpRanges, func(c types.IpRange) string { return aws.ToString(c.CidrIp) }),
+				show.Each(p.Ipv6Ranges, func(c types.Ipv6Range) string { return aws.ToString(c.CidrIpv6) })),
+			Lists: show.Each(p.PrefixListIds,
+				func(l types.PrefixListId) string { return aws.ToString(l.PrefixListId) }),
+		})
 	}
 	return rules
 }
@@ -130,10 +131,8 @@ func (a *AWS) VPC(ctx context.Context, id string) (VPC, error) {
 		if err != nil {
 			return VPC{}, explain(doing, err)
 		}
-		for _, value := range []*types.AttributeBooleanValue{attribute.EnableDnsSupport, attribute.EnableDnsHostnames} {
-			if value != nil {
-				*to = aws.ToBool(value.Value)
-			}
+		if value := cmp.Or(attribute.EnableDnsSupport, attribute.EnableDnsHostnames); value != nil {
+			*to = aws.ToBool(value.Value)
 		}
 	}
 	if err := a.dhcp(ctx, aws.ToString(out.Vpcs[0].DhcpOptionsId), &v); err != nil {
@@ -197,17 +196,13 @@ func (a *AWS) ACLs(ctx context.Context, subnets []string) ([]ACL, error) {
 }
 
 func aclOf(in types.NetworkAcl) ACL {
-	acl := ACL{ID: aws.ToString(in.NetworkAclId)}
-	acl.Subnets = show.Each(in.Associations,
-		func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })
+	acl := ACL{ID: aws.ToString(in.NetworkAclId), Subnets: show.Each(in.Associations,
+		func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })}
 	for _, e := range in.Entries {
 		entry := ACLEntry{
 			Number: int(aws.ToInt32(e.RuleNumber)), Egress: aws.ToBool(e.Egress),
 			Allow: e.RuleAction == types.RuleActionAllow, Protocol: aws.ToString(e.Protocol), To: 65535,
-			CIDR: aws.ToString(e.CidrBlock),
-		}
-		if e.CidrBlock == nil {
-			entry.CIDR = aws.ToString(e.Ipv6CidrBlock)
+			CIDR: first(e.CidrBlock, e.Ipv6CidrBlock),
 		}
 		if e.PortRange != nil {
 			entry.From, entry.To = int(aws.ToInt32(e.PortRange.From)), int(aws.ToInt32(e.PortRange.To))
@@ -272,19 +267,17 @@ func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 }
 
 func endpointOf(in types.VpcEndpoint) Endpoint {
-	e := Endpoint{
+	return Endpoint{
 		ID: aws.ToString(in.VpcEndpointId), Service: aws.ToString(in.ServiceName), State: string(in.State),
-		PrivateDNS: aws.ToBool(in.PrivateDnsEnabled), Interface: in.VpcEndpointType == types.VpcEndpointTypeInterface,
-		Subnets: in.SubnetIds, Tables: in.RouteTableIds, Policy: aws.ToString(in.PolicyDocument),
+		// An endpoint for S3 may serve only on-premises networks by name, and leave the
+		// VPC to a gateway endpoint.
+		PrivateDNS: aws.ToBool(in.PrivateDnsEnabled) &&
+			(in.DnsOptions == nil || !aws.ToBool(in.DnsOptions.PrivateDnsOnlyForInboundResolverEndpoint)),
+		Interface: in.VpcEndpointType == types.VpcEndpointTypeInterface,
+		IPv6Only:  in.IpAddressType == types.IpAddressTypeIpv6,
+		Subnets:   in.SubnetIds, Tables: in.RouteTableIds, Policy: aws.ToString(in.PolicyDocument),
+		Groups: show.Each(in.Groups, func(g types.SecurityGroupIdentifier) string { return aws.ToString(g.GroupId) }),
 	}
-	e.IPv6Only = in.IpAddressType == types.IpAddressTypeIpv6
-	// An endpoint for S3 may serve only on-premises networks by name, and leave the
-	// VPC to a gateway endpoint.
-	if in.DnsOptions != nil && aws.ToBool(in.DnsOptions.PrivateDnsOnlyForInboundResolverEndpoint) {
-		e.PrivateDNS = false
-	}
-	e.Groups = show.Each(in.Groups, func(g types.SecurityGroupIdentifier) string { return aws.ToString(g.GroupId) })
-	return e
 }
 
 // Zone is a private hosted zone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,11 +29,7 @@ func TestPoliciesOfSnapshotsHaveTheirScope(t *testing.T) {
 		"": "arn:aws:ec2:*::snapshot/*", "eu-west-1": "arn:aws:ec2:eu-west-1::snapshot/*", "us-gov-west-1": "arn:aws-us-gov:ec2:us-gov-west-1::snapshot/*",
 		"eusc-de-east-1": "arn:aws-eusc:ec2:eusc-de-east-1::snapshot/*", "us-isob-east-1": "arn:aws-iso-b:ec2:us-isob-east-1::snapshot/*",
 	} {
-		var scope awsapi.Scope
-		if region != "" {
-			scope.Regions = []string{region}
-		}
-		text, err := awsapi.SnapshotDiffPolicy(scope)
+		text, err := awsapi.SnapshotDiffPolicy(awsapi.Scope{Regions: strings.Fields(region)})
 		require.NoError(t, err)
 		assert.Contains(t, text, `"Resource": "`+want+`"`, region)
 		assert.Contains(t, text, "ebs:ListChangedBlocks")

@@ -116,8 +116,7 @@ func (s Snapshot) Readable(region string) error {
 	case s.Outpost != "":
 		return fmt.Errorf("reading the snapshot %s: the snapshot is on the Outpost %s, where the EBS direct APIs "+
 			"cannot read; snapshots on Outposts cannot be copied to a Region either, so make the snapshot in "+
-			"the Region",
-			s.ID, s.Outpost)
+			"the Region", s.ID, s.Outpost)
 	case s.Archived:
 		return fmt.Errorf("reading the snapshot %s: the snapshot is archived; restore it, which takes up to 72 "+
 			"hours: aws ec2 restore-snapshot-tier --region %s --snapshot-id %[1]s --temporary-restore-days 1", s.ID,

@@ -176,7 +176,7 @@ func (r *References) launched(ctx context.Context, i Image) error {
 // otherImages records the snapshots of all images, also deprecated and disabled
 // ones.
 func (r *References) otherImages(ctx context.Context) error {
-	images, err := r.aws.images(ctx, "self", true)
+	images, err := r.aws.ownImages(ctx, listingImages)
 	for _, i := range images {
 		for _, s := range i.Snapshots {
 			r.snapshots[s] = append(r.snapshots[s], i.ID)

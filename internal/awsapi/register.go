@@ -178,8 +178,6 @@ type Quota struct {
 	Limit, Used         int
 	// Free says how to use less.
 	Free string
-	// counts says what uses the quota.
-	counts func(Usage) int
 }
 
 // Usage is what an account has in a region.
@@ -203,30 +201,16 @@ const (
 // (https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
 const CopiesMost = 20
 
-func quotas() []Quota {
-	return []Quota{
-		{Name: "AMIs", Service: "ec2", Code: QuotaImages,
-			Free:   "remove old ones with `eksnode ami retire --deregister`",
-			counts: func(u Usage) int { return u.Images }},
-		{Name: "public AMIs", Service: "ec2", Code: QuotaPublic, Free: "deregister old ones, or make them private",
-			counts: func(u Usage) int { return u.Public }},
-		{Name: "snapshots", Service: "ebs", Code: QuotaSnapshots,
-			Free:   "delete those that no AMI has with `eksnode ami retire --orphans`",
-			counts: func(u Usage) int { return u.Snapshots }},
-	}
-}
-
 // Full is the error of a quota without room for one more.
 func (q Quota) Full(region string) error {
 	return fmt.Errorf("the quota of %s in %s is %d, and %d are used; %s, or request more with "+
 		"`aws service-quotas request-service-quota-increase --region %s --service-code %s --quota-code %s "+
-		"--desired-value %d`",
-		q.Name, region, q.Limit, q.Used, q.Free, region, q.Service, q.Code, max(1, 2*q.Limit))
+		"--desired-value %d`", q.Name, region, q.Limit, q.Used, q.Free, region, q.Service, q.Code, max(1, 2*q.Limit))
 }
 
 // Usage counts images, also disabled ones, and snapshots.
 func (a *AWS) Usage(ctx context.Context) (u Usage, err error) {
-	images, err := a.images(ctx, "self", true)
+	images, err := a.ownImages(ctx, listingImages)
 	if err != nil {
 		return u, err
 	}
@@ -247,13 +231,19 @@ func (a *AWS) Usage(ctx context.Context) (u Usage, err error) {
 
 // Quotas reads the limits of AMIs and snapshots.
 func (a *AWS) Quotas(ctx context.Context, u Usage) ([]Quota, error) {
-	all := quotas()
+	all := []Quota{
+		{Name: "AMIs", Service: "ec2", Code: QuotaImages, Used: u.Images,
+			Free: "remove old ones with `eksnode ami retire --deregister`"},
+		{Name: "public AMIs", Service: "ec2", Code: QuotaPublic, Used: u.Public,
+			Free: "deregister old ones, or make them private"},
+		{Name: "snapshots", Service: "ebs", Code: QuotaSnapshots, Used: u.Snapshots,
+			Free: "delete those that no AMI has with `eksnode ami retire --orphans`"},
+	}
 	for n, q := range all {
-		limit, err := a.limit(ctx, q.Service, q.Code)
-		if err != nil {
+		var err error
+		if all[n].Limit, err = a.limit(ctx, q.Service, q.Code); err != nil {
 			return nil, explain("reading the quota of "+q.Name, err)
 		}
-		all[n].Limit, all[n].Used = limit, q.counts(u)
 	}
 	return all, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-const listing = "listing your snapshots"
+const listing, listingImages = "listing your snapshots", "listing your images"
 
 // The states of a snapshot.
 const (
@@ -244,7 +244,7 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 	read, err := Each(ctx, regions, func(ctx context.Context, a *AWS) (c content, err error) {
 		// Snapshots first: one that gets its image meanwhile is no orphan.
 		if c.snapshots, err = a.ownSnapshots(ctx, listing); err == nil {
-			c.images, err = a.images(ctx, "self", true)
+			c.images, err = a.ownImages(ctx, listingImages)
 		}
 		return c, err
 	})

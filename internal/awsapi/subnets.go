@@ -77,10 +77,9 @@ func subnetOf(in types.Subnet) Subnet {
 		CIDR: aws.ToString(in.CidrBlock), Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags),
 		Owner: aws.ToString(in.OwnerId), PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch),
 		IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
+		Outpost: aws.ToString(in.OutpostArn), Blocked: in.BlockPublicAccessStates != nil &&
+			in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional,
 	}
-	s.Outpost = aws.ToString(in.OutpostArn)
-	s.Blocked = in.BlockPublicAccessStates != nil &&
-		in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
 	for _, c := range in.Ipv6CidrBlockAssociationSet {
 		if c.Ipv6CidrBlockState == nil || c.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated {
 			s.IPv6 = aws.ToString(c.Ipv6CidrBlock)
@@ -113,8 +112,8 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 	for _, r := range tables[i].Routes {
 		to := first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
 		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId,
-			r.EgressOnlyInternetGatewayId,
-			r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
+			r.EgressOnlyInternetGatewayId, r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn,
+			r.OdbNetworkArn, r.InstanceId)
 		if via != "local" {
 			routes = append(routes, Route{to, via, r.State == types.RouteStateBlackhole || via == ""})
 		}
