@@ -2,10 +2,12 @@ package clustersetup
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -241,13 +243,8 @@ func written(document *yaml.Node, old []byte, roles string) (string, error) {
 		Data     map[string]any
 		Rest     map[string]any `yaml:",inline"`
 	}
-	for _, side := range []struct {
-		text []byte
-		into any
-	}{{old, &before}, {[]byte(text), &after}} {
-		if err := yaml.Unmarshal(side.text, side.into); err != nil {
-			return "", fmt.Errorf("comparing the merged ConfigMap with the original: %w", err)
-		}
+	if err := cmp.Or(yaml.Unmarshal(old, &before), yaml.Unmarshal([]byte(text), &after)); err != nil {
+		return "", fmt.Errorf("comparing the merged ConfigMap with the original: %w", err)
 	}
 	if after.Data["mapRoles"] != roles {
 		return "", errors.New("comparing the merged ConfigMap with the original: mapRoles cannot be kept as it is")
@@ -307,9 +304,6 @@ func diff(before, after string) []string {
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	lines := show.Each(a, func(line string) string { return "- " + line })
-	for _, line := range b {
-		lines = append(lines, "+ "+line)
-	}
-	return lines
+	return slices.Concat(show.Each(a, func(line string) string { return "- " + line }),
+		show.Each(b, func(line string) string { return "+ " + line }))
 }

@@ -96,13 +96,7 @@ func (s *script) comment(format string, args ...any) {
 
 // run adds a command. Its words are quoted.
 func (s *script) run(words ...string) {
-	for i, w := range words {
-		if i > 0 {
-			s.text.WriteByte(' ')
-		}
-		s.text.WriteString(show.ShellWord(w))
-	}
-	s.text.WriteByte('\n')
+	s.text.WriteString(strings.Join(show.Each(words, show.ShellWord), " ") + "\n")
 }
 
 // done returns the commands, or a comment that says why there are none.

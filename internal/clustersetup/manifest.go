@@ -202,22 +202,19 @@ func writeAccessEntry(n Node) (string, error) {
 	switch {
 	case n.Found.Cluster.AuthenticationMode == ConfigMap:
 		return "", blocked("the authentication mode of the cluster %s is CONFIG_MAP, which ignores access entries: "+
-			"use aws-auth, "+
-			"or first `aws eks update-cluster-config --name %s --access-config "+
+			"use aws-auth, or first `aws eks update-cluster-config --name %s --access-config "+
 			"authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone", n.Cluster, n.Cluster)
 	case n.foreign() && n.Found.Cluster.AuthenticationMode == "API":
 		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry "+
 			"for such nodes: use a role in the account %s", n.Role, n.Cluster, n.Found.account())
 	case n.foreign():
 		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry "+
-			"for such nodes: use aws-auth, or a role in the account %s",
-			n.Role, n.Cluster, n.Found.account())
+			"for such nodes: use aws-auth, or a role in the account %s", n.Role, n.Cluster, n.Found.account())
 	case there == nil || there.Type == "":
 		create()
 	case there.Type != kind:
 		return "", blocked("the access entry of %s has the type %s, but these nodes need %s: EKS cannot change a "+
-			"type, and others may use the entry, so give these nodes their own role",
-			n.Role, there.Type, kind)
+			"type, and others may use the entry, so give these nodes their own role", n.Role, there.Type, kind)
 	case n.Found.Role != nil && n.Found.Role.Name == "":
 		// EKS keeps the ID of the deleted role, so the entry lets no new role in.
 		s.comment("The role does not exist. Its access entry is for a deleted role and would not let a new role of " +

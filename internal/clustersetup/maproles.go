@@ -92,8 +92,11 @@ func (n Node) entry(indent string) string {
 func (n Node) added(old string, list *yaml.Node) (string, error) {
 	var edits []edit
 	if list.Style&yaml.FlowStyle == 0 {
-		end := endLine(old)
-		edits = []edit{{len(old), end[len(old):] + n.entry(strings.Repeat(" ", list.Column-1))}}
+		entry := n.entry(strings.Repeat(" ", list.Column-1))
+		if old != "" && !strings.HasSuffix(old, "\n") {
+			entry = "\n" + entry
+		}
+		edits = []edit{{len(old), entry}}
 	} else {
 		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.Mapped(), Username,
 			strings.Join(Groups(n.Windows), `", "`))
@@ -175,11 +178,4 @@ func offset(text string, n *yaml.Node) int {
 		}
 	}
 	return min(at, len(text))
-}
-
-func endLine(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
 }

@@ -14,10 +14,7 @@ import (
 func EC2Service(partition string) string {
 	names := map[string]string{"aws-cn": "ec2.amazonaws.com.cn", "aws-iso": "ec2.c2s.ic.gov",
 		"aws-iso-b": "ec2.sc2s.sgov.gov"}
-	if name := names[partition]; name != "" {
-		return name
-	}
-	return "ec2.amazonaws.com"
+	return cmp.Or(names[partition], "ec2.amazonaws.com")
 }
 
 // RegistryPolicies and SessionPolicies are AWS's managed policies for the nodes' role: for
@@ -166,8 +163,7 @@ const podIdentity = "pods.eks.amazonaws.com"
 // (https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md).
 var IPv6Actions = []string{
 	"ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeNetworkInterfaces",
-	"ec2:DescribeInstanceTypes",
-	"ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
+	"ec2:DescribeInstanceTypes", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 }
 
 func (n Node) cniPolicy(s *script, name string, role *awsapi.Role) error {

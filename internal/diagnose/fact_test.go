@@ -68,8 +68,7 @@ func TestCommandsNameWhatFailed(t *testing.T) {
 	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
 	r = report(t, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "failed to load kubelet config file, path: `+
-		`/var/lib/kubelet/config.yaml, `+
-		`error: open /var/lib/kubelet/config.yaml: no such file or directory"`)
+		`/var/lib/kubelet/config.yaml, error: open /var/lib/kubelet/config.yaml: no such file or directory"`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "eksnode userdata check FILE", "it is not the kubelet's file")
 	r = report(t, `{"level":"fatal","caller":"odd/main.go:36","msg":"failed","error":"no such file or directory"}`)
 	assert.Empty(t, r.Findings, "a line of source is no file of the node")
@@ -104,8 +103,7 @@ func TestALineThatWaitsComesLast(t *testing.T) {
 	assert.Contains(t, report(t, waits, "odd: something failed").First.Line, "something failed")
 	assert.Equal(t, Refused, report(t, "odd: waiting for it: connection refused").First.Fact.Class)
 	assert.Contains(t, report(t, "util.py[DEBUG]: dmidata is not supported",
-		"[    0.1] kernel[1]: odd is not supported").First.Line,
-		"odd is not")
+		"[    0.1] kernel[1]: odd is not supported").First.Line, "odd is not")
 	assert.Contains(t, report(t, "[  OK  ] Started odd.", "[FAILED] Failed to start Kubelet.").First.Line, "Kubelet")
 }
 

@@ -116,8 +116,7 @@ func (r *reading) judge(now seen) {
 			if first == nil && slices.Contains(warnings, now.level) { // better than nothing
 				r.blame(now, usual)
 			}
-		case now.follows || now.harmless ||
-			strings.Contains(now.line, "TLS handshake error from"):
+		case now.follows || now.harmless || strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
 		case looks && now.class == Late && first != nil && slices.Contains(words().Unreached, first.Class) &&
 			first.by == now.by:
@@ -162,8 +161,7 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by, ".service"), "()")
 		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) &&
-			!strings.HasSuffix(unit, "."+by) &&
-			!(unit == "cloud-init" && end.by == "") {
+			!strings.HasSuffix(unit, "."+by) && !(unit == "cloud-init" && end.by == "") {
 			if other.line == "" && by != "systemd" && !l.aside && (l.class != "" || l.bad) {
 				other = l // a unit may run a program of another name
 			}

@@ -121,9 +121,7 @@ func printFindings(b *strings.Builder, list []Finding) {
 		if f.Follows != "" {
 			fmt.Fprintf(b, "  consequence of %s\n", f.Follows)
 		}
-		for _, e := range f.Evidence {
-			fmt.Fprintf(b, "  %s\n", e)
-		}
+		printList(b, f.Evidence)
 		if f.Count > len(f.Evidence) {
 			fmt.Fprintf(b, "  and %d more\n", f.Count-len(f.Evidence))
 		}

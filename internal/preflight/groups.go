@@ -187,19 +187,16 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 			why = ", because InstanceIdNodeName in the user data names nodes by instance ID"
 		}
 		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry "+
-			"and give these nodes their own role",
-			role.ARN, kind, f.entryType(), why, entryUsers(kind))
+			"and give these nodes their own role", role.ARN, kind, f.entryType(), why, entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && f.managed():
 		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can "+
 			"show whether aws-auth still does", role.ARN)
 	case f.target.AWSAuth == nil && mode == clustersetup.ConfigMap:
-		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can " +
-			"read aws-auth")
+		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and")
 	case f.target.AWSAuth == nil:
-		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can " +
-			"read aws-auth")
+		return f.unread(role.ARN + " has no access entry: aws-auth decides, and")
 	}
 	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
@@ -222,8 +219,9 @@ func (f *facts) merge(role string) string {
 }
 
 // unread is the result when aws-auth decides and was not passed.
-func (f *facts) unread(evidence string) *result {
-	return &result{verdict: Unknown, evidence: evidence, remedy: f.withAuth(), cause: "aws-auth"}
+func (f *facts) unread(why string) *result {
+	return &result{verdict: Unknown, evidence: why + " only the Kubernetes API can read aws-auth",
+		remedy: f.withAuth(), cause: "aws-auth"}
 }
 
 func checkAWSAuth(f *facts) *result {
@@ -240,7 +238,7 @@ func checkAWSAuth(f *facts) *result {
 	case f.target.AWSAuth == nil && f.managed():
 		return maybe(f.withAuth(), "aws-auth was not passed; EKS added the role's line when it made the node group")
 	case f.target.AWSAuth == nil:
-		return f.unread("aws-auth was not passed; only the Kubernetes API can read aws-auth")
+		return f.unread("aws-auth was not passed;")
 	}
 	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
@@ -267,8 +265,7 @@ func checkAWSAuth(f *facts) *result {
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != f.username() {
 		return bad(clustersetup.EditAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
-			"their own role",
-			l.ARN, l.Username, f.username())
+			"their own role", l.ARN, l.Username, f.username())
 	}
 	for _, g := range clustersetup.Groups(f.windows()) {
 		if !slices.Contains(l.Groups, g) {

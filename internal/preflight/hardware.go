@@ -283,8 +283,7 @@ func checkDisks(f *facts) *result {
 				"smaller disks", f.launch.value.From, d.Name, d.Size, i.Devices[n].Size)
 		case n < 0 && d.Name != i.RootDevice && slices.Contains(rootNames(), d.Name):
 			return maybe(describe, "%s sets the disk %s, but the image's root device is %s: the root disk keeps the "+
-				"image's size, and %s is a second, empty disk",
-				f.launch.value.From, d.Name, i.RootDevice, d.Name)
+				"image's size, and %s is a second, empty disk", f.launch.value.From, d.Name, i.RootDevice, d.Name)
 		}
 		seen = append(seen, d.Name)
 	}

@@ -108,17 +108,14 @@ func checkDNS(f *facts) *result {
 		return bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+v.ID, "DNS host names are off in %s",
 			v.ID)
 	}
-	// resolver is the address of AWS's resolver in every VPC, in addition to the
-	// one in each network.
-	const resolver = "169.254.169.253"
+	// AWS's resolver has these addresses in every VPC, in addition to one in each network
+	// (https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html).
+	resolvers := append(v.Resolvers(), "AmazonProvidedDNS", "169.254.169.253", "fd00:ec2::253")
 	named := func(e awsapi.Endpoint) bool { return e.Interface && e.PrivateDNS }
 	// Without such names, nodes need no name that only AWS's own name server answers.
 	onlyPublic := f.cluster.err == nil && !f.cluster.value.PrivateAccess && !slices.ContainsFunc(v.Endpoints, named)
 	for _, server := range v.NameServers {
-		if onlyPublic {
-			break
-		}
-		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
+		if !onlyPublic && !slices.Contains(resolvers, server) {
 			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: this server must forward the "+
 				"names of private endpoints to AWS's own name server", v.ID, server)
 		}

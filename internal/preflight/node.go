@@ -61,8 +61,7 @@ func (f *facts) newVersion(data map[string]any) string {
 		panic(err) // these are texts and lists of texts
 	}
 	return fmt.Sprintf("aws ec2 create-launch-template-version --launch-template-id %s --source-version %s "+
-		"--launch-template-data %s",
-		f.launch.value.Template, f.launch.value.Version, show.ShellQuote(string(text)))
+		"--launch-template-data %s", f.launch.value.Template, f.launch.value.Version, show.ShellQuote(string(text)))
 }
 
 func (f *facts) seenImage() (awsapi.Image, *result) {
@@ -125,8 +124,7 @@ func checkArchitecture(f *facts, i awsapi.Image) *result {
 
 func typesFor(architecture string) string {
 	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" +
-		architecture +
-		" --query InstanceTypes[].InstanceType --output text"
+		architecture + " --query InstanceTypes[].InstanceType --output text"
 }
 
 func checkClusterTag(f *facts) *result {

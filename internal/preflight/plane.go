@@ -177,8 +177,7 @@ func checkServiceCIDR(f *facts) *result {
 	for _, block := range blocks {
 		if overlap(block, c.ServiceCIDR) {
 			return bad(look, "the service network %s overlaps %s of %s: EKS cannot change the service network, so the "+
-				"cluster needs another one when it is created, or another VPC",
-				c.ServiceCIDR, block, v.ID)
+				"cluster needs another one when it is created, or another VPC", c.ServiceCIDR, block, v.ID)
 		}
 	}
 	if address := f.strangeDNS(); address != "" {
@@ -222,9 +221,7 @@ func (f *facts) strangeDNS() string {
 		}
 		alone := netip.PrefixFrom(address, address.BitLen()).String()
 		if !slices.ContainsFunc(append(slices.Concat(f.vpc.value.CIDRs, f.vpc.value.IPv6), f.cluster.value.ServiceCIDR),
-			func(c string) bool {
-				return covers(c, alone)
-			}) {
+			func(c string) bool { return covers(c, alone) }) {
 			return a
 		}
 	}

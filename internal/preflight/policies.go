@@ -257,9 +257,7 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 		// The registry's account depends on the region, and private clusters often
 		// have copies of the images in their own registry.
 		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement,
-			func(s clustersetup.Statement) bool {
-				return s.Effect == "Allow" && s.About(c.action)
-			}) {
+			func(s clustersetup.Statement) bool { return s.Effect == "Allow" && s.About(c.action) }) {
 			said = undecided
 		}
 		look := fmt.Sprintf("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids %s --query "+
@@ -267,8 +265,7 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 		switch {
 		case said == undecided:
 			return maybe(look, "the policy of the endpoint %s for %s allows %s only for some callers or resources, or "+
-				"under conditions: check that these include the nodes and %s",
-				e.ID, e.Service, c.action, c.resource)
+				"under conditions: check that these include the nodes and %s", e.ID, e.Service, c.action, c.resource)
 		case denied:
 			return bad(look, "the policy of the endpoint %s for %s denies %s of %s: remove the statement that "+
 				"denies it", e.ID, e.Service, c.action, c.resource)
@@ -304,8 +301,7 @@ func checkSTS(f *facts) *result {
 	switch {
 	case errors.As(f.account.err, &api) && api.Code == "RegionDisabledException":
 		return bad(f.target.command(""), "STS is off for your account in %s: turn it on in the IAM console, under "+
-			"Account settings, because no command does; then run this preflight again (%s)",
-			f.region(), api.Said)
+			"Account settings, because no command does; then run this preflight again (%s)", f.region(), api.Said)
 	case f.account.err != nil:
 		return f.unseen(f.account.err)
 	}
