@@ -172,6 +172,8 @@ type services struct {
 	node  *node.Node
 	files []render.File
 	names []render.Service
+	// asIs says that this run writes no files: the services read those of an earlier run.
+	asIs bool
 }
 
 const startServices = "services"
@@ -186,7 +188,7 @@ func starting(n *node.Node, files []render.File, pick Selection) []plan.Item {
 	chosen := func(all ...render.Service) services {
 		return services{n, files, slices.DeleteFunc(all, func(r render.Service) bool {
 			return !pick.concerns(r) || r == render.SOCI && !n.Containerd.SOCI
-		})}
+		}), slices.Contains(pick.Skip, Config)}
 	}
 	runtime, image := []render.Service{render.SOCI, render.Containerd}, pause{n, 250 * time.Millisecond}
 	switch {
@@ -293,19 +295,24 @@ func (s services) checkConfig(ctx context.Context, h *host.Host, name render.Ser
 // sum returns the digest of the files that a service reads. For containerd, these
 // include the users' files that its configuration imports.
 func (s services) sum(h *host.Host, name render.Service) (string, error) {
-	files := s.files
+	files := slices.Clone(s.files)
+	rendered := len(files)
 	if name == render.Containerd && s.node.Form == node.BootstrapScript {
 		imported, err := afero.Glob(h.Files, render.ContainerdImports)
 		if err != nil {
 			return "", fmt.Errorf("listing containerd's imports: %w", err)
 		}
-		files = slices.Clone(files)
 		for _, f := range imported {
-			content, err := h.Content(f)
-			if err != nil {
-				return "", fmt.Errorf("reading containerd's imports: %w", err)
-			}
-			files = append(files, render.File{Path: f, Content: content, Of: []render.Service{name}})
+			files = append(files, render.File{Path: f, Of: []render.Service{name}})
+		}
+	}
+	for i, f := range files {
+		if i < rendered && !s.asIs {
+			continue
+		}
+		var err error
+		if files[i].Content, err = h.Content(f.Path); err != nil {
+			return "", fmt.Errorf("reading the files of %s: %w", name, err)
 		}
 	}
 	return digest(files, name), nil

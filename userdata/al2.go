@@ -228,14 +228,13 @@ func (c *checker) bootstrap(line int, before, words []word) {
 	}
 	extra := nodeconfig.Split(a.KubeletExtraArgs)
 	c.report.Cluster = Cluster{
-		Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR,
+		Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: cmp.Or(a.ServiceIPv6CIDR, a.ServiceIPv4CIDR),
 		DNSAddresses: dnsOf(a.DNS, extra), Outpost: a.ClusterID,
 	}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
 	}
 	c.scriptArguments(cmp.Or(lines["--kubelet-extra-args"], line), "--kubelet-extra-args", extra)
-	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 
 var flagError = show.Regexp(`^(unknown flag )?(-[^\s;:]+)(?: needs a value)?(.*)$`)

@@ -253,8 +253,9 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 		DNSAddresses: dnsOf(show.Each(dns, scalarText), words), Outpost: of.ID,
 	}
 	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
-	c.taints = append(c.taints, taintsOfFlags(words)...)
-	c.taints = append(c.taints, kubelet.Taints(spec.Kubelet.Config)...)
+	c.tainted(words, kubelet.Taints(spec.Kubelet.Config), func(said string) {
+		c.atPath(places, "spec.kubelet.flags", true, said)
+	})
 	c.kubeletStarts(spec.Kubelet, places)
 	if broken {
 		return // what seems to be missing may stand where nothing could be read
@@ -301,22 +302,28 @@ func (c *checker) flagsOf(p placed, flags []string) {
 // flagPath is the path of a flag of the kubelet.
 const flagPath = "spec.kubelet.flags[%d]"
 
-// atPath reports a problem at a path in the last document that has most of the
-// path. The flags of the documents are one list: the path has the index in the list, and
-// the report the index in the document.
+// atPath reports a problem at a path of merged documents.
 func (c *checker) atPath(places []placed, path string, warning bool, said string) {
-	best, deepest, field, at := 0, -1, path, c.at
+	in, line, field := c.placeOf(places, path)
+	in.either(warning, line, field, said)
+}
+
+// placeOf finds a path in the last document that has most of the path. The flags of the
+// documents are one list: the path has the index in the list, and field the index in the
+// document.
+func (c *checker) placeOf(places []placed, path string) (in *checker, line int, field string) {
+	deepest, field, at := -1, path, c.at
 	var flag int
 	_, err := fmt.Sscanf(path, flagPath, &flag)
 	for _, p := range places {
 		if err == nil {
 			path, flag = fmt.Sprintf(flagPath, flag), flag-p.flags
 		}
-		if line, depth := p.line(path); depth >= deepest {
-			best, deepest, field, at = line, depth, path, p.at
+		if there, depth := p.line(path); depth >= deepest {
+			line, deepest, field, at = there, depth, path, p.at
 		}
 	}
-	c.in(at).either(warning, best, field, said)
+	return c.in(at), line, field
 }
 
 var placedError = show.Regexp(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)

@@ -105,8 +105,8 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		all["network"] = network
 	}
 	errs = append(errs, err)
-	switch n.LocalStorage.Strategy {
-	case "":
+	switch strings.ToUpper(n.LocalStorage.Strategy) {
+	case "", "NONE":
 	case nodeconfig.RAID0: // as Karpenter has it
 		all["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
 			"commands": [][]string{

@@ -203,7 +203,7 @@ func (c *checker) writeFiles(list *yaml.Node) {
 			}
 			at.decoded = at.decoded || strings.ToLower(encoding.Value) != "text/plain"
 		}
-		c.write(name.Value, text, at)
+		c.write(name.Value, text, at, strictjson.Text(entry, "append") == "true")
 	}
 }
 

@@ -71,8 +71,10 @@ func flagValue(f kubelet.Flag, value any) (string, error) {
 		pairs := show.Each(sortedNames(v), func(name string) string { return name + f.Between() + scalarText(v[name]) })
 		return strings.Join(pairs, ","), nil
 	case []any:
-		values := show.Each(v, scalarText)
-		return strings.Join(values, ","), nil
+		if taints := kubelet.Taints(map[string]any{f.Field: v}); f.Name == taintsFlag {
+			return strings.Join(taints, ","), nil
+		}
+		return strings.Join(show.Each(v, scalarText), ","), nil
 	case []string:
 		return strings.Join(v, ","), nil
 	case nil: // the default
@@ -95,34 +97,31 @@ func scalarText(value any) string {
 // contradictions reports settings that the description makes in two ways with
 // two values.
 func (n Node) contradictions(add func(field, format string, args ...any)) {
-	fields := n.kubeletSettings()
-	if v := n.Kubelet["maxPods"]; v != nil && n.MaxPods > 0 && scalarText(v) != strconv.Itoa(n.MaxPods) {
-		add("maxPods", "%d contradicts kubelet.maxPods %s", n.MaxPods, scalarText(v))
-	}
-	if _, there := fields["maxPods"]; there && n.MaxPodsExpression != "" {
+	if _, there := n.kubeletSettings()["maxPods"]; there && n.MaxPodsExpression != "" {
 		add("maxPodsExpression", "contradicts maxPods; give one of them")
-	}
-	dns := strings.Join(n.Cluster.DNSAddresses, ",")
-	if v, there := n.Kubelet["clusterDNS"]; there && dns != "" {
-		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != "" && value != dns {
-			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", dns, value)
-		}
 	}
 	type setting struct{ value, by string }
 	byFlag := map[string]setting{}
-	for name, value := range fields {
+	for name, value := range n.Kubelet {
 		if flag, ok := kubelet.SetBy(name); ok && value != nil {
 			text, _ := flagValue(flag, value)
 			byFlag[flag.Name] = setting{text, "kubelet." + name + ": " + text}
 		}
 	}
-	if pods, there := byFlag["max-pods"]; there && n.MaxPods > 0 {
-		byFlag["max-pods"] = setting{pods.value, "maxPods: " + pods.value}
+	for _, own := range []struct{ field, flag, value string }{
+		{"maxPods", "max-pods", strings.TrimPrefix(strconv.Itoa(n.MaxPods), "0")},
+		{"cluster.dns", "cluster-dns", strings.Join(n.Cluster.DNSAddresses, ",")},
+		{"taints", taintsFlag, strings.Join(n.Taints, ",")},
+	} {
+		if own.value == "" {
+			continue
+		}
+		if other := byFlag[own.flag]; other.value != "" && other.value != own.value {
+			add(own.field, "%s contradicts %s", own.value, other.by)
+		}
+		byFlag[own.flag] = setting{own.value, own.field + ": " + own.value}
 	}
-	if dns != "" {
-		byFlag["cluster-dns"] = setting{dns, "cluster.dns: " + dns}
-	}
-	lists := []string{"node-labels", "register-with-taints", "feature-gates"}
+	lists := []string{"node-labels", "feature-gates"}
 	given := map[string]string{}
 	for a := range kubelet.Arguments(n.kubeletWords()) {
 		name, value := kubelet.FlagName(a.Name), a.Value
@@ -215,16 +214,17 @@ func (c *checker) kubeletStarts(of nodeconfig.Kubelet, places []placed) {
 	kubeletStart(of.Config, words, kubelet.Base, func(warning bool, field string, argument int, said string) {
 		path := "spec.kubelet.config." + field
 		if argument >= 0 {
-			path, said = fmt.Sprintf("spec.kubelet.flags[%d]", from[argument]), field+": "+said
+			path, said = fmt.Sprintf(flagPath, from[argument]), field+": "+said
 		}
-		if !c.refused(path) {
-			c.atPath(places, path, warning, said)
+		if in, line, field := c.placeOf(places, path); !in.refused(line, field) {
+			in.either(warning, line, field, said)
 		}
 	})
 }
 
 func (c *checker) scriptArguments(line int, field string, arguments []string) {
 	c.kubeletArguments(line, field, arguments)
+	c.tainted(arguments, nil, func(said string) { c.warn(line, field, "%s", said) })
 	if c.starts++; c.starts > maxConfigs || c.full() {
 		return
 	}
@@ -237,7 +237,7 @@ func (c *checker) scriptArguments(line int, field string, arguments []string) {
 // settings in Go.
 func (c *checker) classStart(known *yaml.Node, settings map[string]any) {
 	kubeletStart(settings, nil, kubelet.Base, func(warning bool, field string, _ int, said string) {
-		if line, _ := lineOf(known, field); !c.refused("spec.kubelet." + field) {
+		if line, _ := lineOf(known, field); !c.refused(line, "spec.kubelet."+field) {
 			c.either(warning, line, "spec.kubelet."+field, said)
 		}
 	})

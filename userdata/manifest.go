@@ -43,6 +43,9 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	}
 	if !slices.Contains(n.Taints, unregistered) {
 		n.Taints = append(slices.Clone(n.Taints), unregistered)
+		if err := n.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	userData, err := carried.render(n, Family{})
 	if err != nil {
@@ -55,7 +58,7 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 		AMIFamily: "Custom", Kubelet: kubelet, AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
 		Subnets: discovery, Groups: discovery, UserData: string(userData),
 	}
-	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
+	if strings.EqualFold(n.LocalStorage.Strategy, nodeconfig.RAID0) {
 		spec.InstanceStorePolicy = nodeconfig.RAID0
 	}
 	text, err := strictjson.WriteYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
@@ -207,23 +210,31 @@ func checkKarpenter(c *checker, text string) {
 	}
 }
 
+// given is a field of a Kubernetes object; nil also for null, which the API server drops.
+func given(object *yaml.Node, field string) *yaml.Node {
+	if n := strictjson.Child(object, field); n != nil && n.ShortTag() != "!!null" {
+		return n
+	}
+	return nil
+}
+
 func (c *checker) karpenterClass(class *yaml.Node) {
 	c.duplicates(class)
-	spec := strictjson.Child(class, "spec")
+	spec := given(class, "spec")
 	if spec == nil {
 		c.fail(class.Line, "spec", "is missing")
 		return
 	}
 	for _, name := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
-		if n := strictjson.Child(spec, name); n == nil || len(n.Content) == 0 {
+		if n := given(spec, name); n == nil || len(n.Content) == 0 {
 			c.fail(spec.Line, "spec."+name, "is missing; Karpenter refuses the class")
 		}
 	}
-	if strictjson.Child(spec, "role") == nil && strictjson.Child(spec, "instanceProfile") == nil {
+	if given(spec, "role") == nil && given(spec, "instanceProfile") == nil {
 		c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
 	}
 	c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[karpenter.Spec]())))
-	c.karpenterClassKubelet(strictjson.Child(spec, "kubelet"))
+	c.karpenterClassKubelet(given(spec, "kubelet"))
 	c.karpenterUserData(spec)
 }
 
@@ -246,7 +257,7 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
 	}
 	settings := strictjson.Free(known, func(line int, path, text string) {
-		if field := "spec.kubelet." + path; !c.refused(field) {
+		if field := "spec.kubelet." + path; !c.refused(line, field) {
 			c.fail(line, field, "%s", text)
 		}
 	})
@@ -270,7 +281,7 @@ func (c *checker) misspelt(object *yaml.Node, path string, known []string) {
 }
 
 func (c *checker) karpenterUserData(spec *yaml.Node) {
-	family, userData := strictjson.Child(spec, "amiFamily"), strictjson.Child(spec, "userData")
+	family, userData := given(spec, "amiFamily"), given(spec, "userData")
 	custom := family != nil && family.Value == "Custom"
 	switch {
 	case userData == nil && custom:

@@ -274,7 +274,7 @@ func flagProblems(a kubelet.Argument) []string {
 				said = append(said, labelProblems(key, v)...)
 			}
 		}
-	case "register-with-taints":
+	case taintsFlag:
 		for t := range strings.SplitSeq(a.Value, ",") {
 			if _, err := kubelet.ParseTaint(t); err != nil && t != "" {
 				said = append(said, err.Error())
@@ -311,12 +311,21 @@ func reserved(name string) bool {
 		!slices.ContainsFunc(vocabulary().LabelPrefixes, below)
 }
 
-func taintsOfFlags(flags []string) []string {
-	var taints []string
+// taintsFlag is the kubelet's flag whose last value replaces all taints.
+const taintsFlag = "register-with-taints"
+
+// tainted notes the taints of a kubelet with these flags and the taints of its
+// configuration, and warns of those that a flag replaces.
+func (c *checker) tainted(flags, configured []string, warn func(said string)) {
+	taints := strings.Join(configured, ",")
 	for a := range kubelet.Arguments(flags) {
-		if a.Flag.Name == "register-with-taints" {
-			taints = append(taints, strings.Split(a.Value, ",")...)
+		if a.Flag.Name != taintsFlag {
+			continue
 		}
+		if taints != "" && taints != a.Value {
+			warn(fmt.Sprintf("--%s=%s replaces the taints %s; list all taints in one flag", taintsFlag, a.Value, taints))
+		}
+		taints = a.Value
 	}
-	return taints
+	c.taints = append(c.taints, strings.Split(taints, ",")...)
 }

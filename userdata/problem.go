@@ -168,10 +168,12 @@ func (c *checker) either(warning bool, line int, field, said string) {
 	c.fail(line, field, "%s", said)
 }
 
-// refused reports whether a field, such as one with a value of another type, has been
-// refused.
-func (c *checker) refused(field string) bool {
-	return slices.ContainsFunc(c.report.Problems, func(p Problem) bool { return p.Field == field && !p.Warning })
+// refused reports whether a field in a line, such as one with a value of another type, has
+// been refused.
+func (c *checker) refused(line int, field string) bool {
+	return slices.ContainsFunc(c.report.Problems, func(p Problem) bool {
+		return p.Line == c.line(line) && p.Field == field && !p.Warning
+	})
 }
 
 func (c *checker) add(p Problem) {

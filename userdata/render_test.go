@@ -82,7 +82,7 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 			"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 10, "cpuCFSQuota": false}`, string(text))
 	})
 	t.Run("Karpenter: al2", func(t *testing.T) {
-		text := rendered(t, "al2", kubelet+"localStorage: {strategy: RAID0}\n")
+		text := rendered(t, "al2", kubelet+"localStorage: {strategy: raid0}\n")
 		for _, want := range []string{
 			"--use-max-pods 'false'", "--local-disks 'raid0'", "--max-pods=110", "--pods-per-core=2", "--kube-reserved=memory=50Mi", "--system-reserved=cpu=100m",
 			"--eviction-hard=memory.available<5%", "--eviction-soft=memory.available<10%", "--eviction-soft-grace-period=memory.available=1m30s",
@@ -92,7 +92,7 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 		}
 	})
 	t.Run("Karpenter: Bottlerocket", func(t *testing.T) {
-		text := rendered(t, "bottlerocket", strings.Replace(kubelet, "  podsPerCore: 2\n", "", 1)+"localStorage: {strategy: RAID0}\n")
+		text := rendered(t, "bottlerocket", strings.Replace(kubelet, "  podsPerCore: 2\n", "", 1)+"localStorage: {strategy: raid0}\n")
 		document, err := nodeconfig.ReadTOML([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, int64(50), lookup(document, "settings", "kubernetes", "image-gc-high-threshold-percent"))
@@ -100,9 +100,10 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 		assert.Equal(t, true, lookup(document, "settings", "bootstrap-commands", "000-mount-instance-storage", "essential"))
 	})
 	t.Run("Karpenter's class", func(t *testing.T) {
-		n := describe(t, kubelet+"ami: ami-0123456789abcdef0\nrole: r\n")
+		n := describe(t, kubelet+"ami: ami-0123456789abcdef0\nrole: r\nlocalStorage: {strategy: raid0}\n")
 		text := written(t, "karpenter", "al2023", n)
 		assert.Contains(t, string(text), "  kubelet:\n    cpuCFSQuota: false\n")
+		assert.Contains(t, string(text), "  instanceStorePolicy: RAID0\n")
 		assert.Contains(t, string(text), "    maxPods: 110\n    podsPerCore: 2\n")
 	})
 }
@@ -182,8 +183,12 @@ func TestContradictionsAreRefused(t *testing.T) {
 		text := written(t, "al2023", "", describe(t, more))
 		assert.Contains(t, string(text), "kubeReservedCgroup: \"\"\n", "the kubelet refuses reserved CPUs with reserved cgroups")
 	}
+	const taint = "kubelet: {registerWithTaints: [{key: a, value: b, effect: NoSchedule}]}\n"
+	assert.Contains(t, rendered(t, "al2", taint), "--kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n")
+	_, err := Render("karpenter", "al2023", describe(t, taint+"ami: ami-0123456789abcdef0\nrole: r\n"))
+	assert.EqualError(t, err, "writing user data for karpenter: taints: karpenter.sh/unregistered:NoExecute contradicts kubelet.registerWithTaints: a=b:NoSchedule")
 	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
-	_, err := Render("bottlerocket", "", n)
+	_, err = Render("bottlerocket", "", n)
 	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.max-pods: 20 contradicts 10 of the rest of the description")
 	_, err = Render("bottlerocket", "", describe(t, "kubelet: {clusterDNS: [172.20.0.10]}\nsettings: {kubernetes: {cluster-dns-ip: 10.100.0.10}}\n"))
 	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.cluster-dns-ip: 10.100.0.10 contradicts 172.20.0.10 of the rest of the description")
@@ -248,6 +253,12 @@ func TestReportsHaveTheClusterDNS(t *testing.T) {
 		r, err := Check([]byte(text), "")
 		require.NoError(t, err, text)
 		assert.Equal(t, want, r.Cluster.DNSAddresses, text)
+	}
+	for flags, want := range map[string]string{
+		"--service-ipv4-cidr None": "", "--service-ipv4-cidr 10.0.0.0/16": "10.0.0.0/16",
+		"--service-ipv4-cidr 10.0.0.0/16 --service-ipv6-cidr fd00::/108": "fd00::/108",
+	} {
+		assert.Equal(t, want, checked(t, []byte(script+"/etc/eks/bootstrap.sh c "+flags+"\n"), "").Cluster.CIDR)
 	}
 }
 

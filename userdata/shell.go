@@ -41,6 +41,8 @@ type document struct {
 	dynamic bool
 	// path is the file that the command writes the text to; empty if unknown.
 	path string
+	// more says that the command appends the text.
+	more bool
 }
 
 // The bounds of a script: the parser recurses, and each level of parentheses
@@ -276,17 +278,18 @@ func (s *shell) statement(n syntax.Node) bool {
 
 // here collects the here-documents of a statement.
 func (s *shell) here(st *syntax.Stmt, command []word) {
-	to := ""
+	to, more := "", false
 	for _, r := range st.Redirs {
 		if op := r.Op.String(); op == ">" || op == ">>" || op == ">|" {
-			to = s.word(r.Word).text
+			to, more = s.word(r.Word).text, op == ">>"
 		}
 	}
-	if len(command) > 1 && path.Base(command[0].text) == "tee" {
-		to = command[len(command)-1].text
+	tee := command
+	if len(command) > 0 && command[0].text == "sudo" {
+		tee = command[1:]
 	}
-	if len(command) > 2 && command[0].text == "sudo" && path.Base(command[1].text) == "tee" {
-		to = command[len(command)-1].text
+	if len(tee) > 1 && path.Base(tee[0].text) == "tee" {
+		to, more = tee[len(tee)-1].text, strings.HasPrefix(tee[1].text, "-")
 	}
 	for _, r := range st.Redirs {
 		if r.Hdoc == nil {
@@ -305,7 +308,7 @@ func (s *shell) here(st *syntax.Stmt, command []word) {
 			return !plain || strings.Contains(l.Value, `\`)
 		})
 		s.documents = append(s.documents, document{
-			text: text, before: int(from.Line()) - 1, path: to,
+			text: text, before: int(from.Line()) - 1, path: to, more: more,
 			dynamic: !literal && strings.ContainsAny(text, "$`"),
 		})
 	}

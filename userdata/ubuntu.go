@@ -225,7 +225,7 @@ func (c *checker) shell(text, program string) int {
 			configs = append(configs, nodeconfig.Part{Text: d.text, Before: d.before})
 		}
 		if d.path != "" && !d.dynamic {
-			c.write(d.path, d.text, c.at.below(d.before))
+			c.write(d.path, d.text, c.at.below(d.before), d.more)
 		}
 	}
 	if c.variables == nil {
@@ -284,9 +284,13 @@ func (c *checker) continued(command []word, begins *regexp.Regexp, said, mark st
 	}
 }
 
-func (c *checker) write(name, text string, at position) {
+// write notes a file, or with more a text at its end.
+func (c *checker) write(name, text string, at position, more bool) {
 	if c.files == nil {
 		c.files = map[string]*file{}
+	}
+	if f := c.files[name]; f != nil && more { // the lines no longer are those of the user data
+		text, at = f.text+text, position{before: f.at.before, decoded: true}
 	}
 	c.files[name] = &file{text: text, at: at}
 }

@@ -315,5 +315,4 @@ func (c *checker) windowsValues(given map[string]word) {
 		CIDR: value("ServiceCIDR"), DNSAddresses: dnsOf(strings.Fields(value("DNSClusterIP")), extra),
 	}
 	c.scriptArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
-	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }

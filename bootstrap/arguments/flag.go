@@ -65,7 +65,8 @@ func flags() []flag {
 			func(a *Arguments, v string) error { a.PauseVersion = v; return nil }},
 		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR",
 			"network of the cluster's services; its tenth address is the cluster's DNS server",
-			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = v; return nil }},
+			// The AWS CLI prints None for a missing network; the script then chooses it from the VPC.
+			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = strings.TrimPrefix(v, "None"); return nil }},
 		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR",
 			"network of an IPv6 cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv6CIDR = v; return nil }},
@@ -251,10 +252,6 @@ func (a *Arguments) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NoNetwork is what the AWS CLI prints for a missing network. Amazon Linux 2's script
-// takes it as --service-ipv4-cidr, and then chooses the network from the VPC.
-const NoNetwork = "None"
-
 // Network returns the address of a network, whose prefix the script does not need.
 func Network(cidr string) (netip.Addr, error) {
 	address, _, isPrefix := strings.Cut(cidr, "/")
@@ -273,7 +270,7 @@ func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
 	}
 	for _, c := range []struct{ flag, value string }{{"--service-ipv4-cidr", a.ServiceIPv4CIDR},
 		{"--service-ipv6-cidr", a.ServiceIPv6CIDR}} {
-		if c.value == "" || c.value == NoNetwork && c.flag == "--service-ipv4-cidr" {
+		if c.value == "" {
 			continue
 		}
 		network, err := Network(c.value)

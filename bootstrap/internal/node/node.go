@@ -234,7 +234,7 @@ func (c *Call) Take(d Described) {
 }
 
 // Networks returns the networks of the cluster's services, as far as they are known.
-func (c Call) Networks() []string { return []string{c.ipv4CIDR(), c.ServiceIPv6CIDR} }
+func (c Call) Networks() []string { return []string{c.ServiceIPv4CIDR, c.ServiceIPv6CIDR} }
 
 // Family returns the cluster's address family, ipv4 or ipv6; empty if nothing says it.
 func (c Call) Family() string {
@@ -250,18 +250,10 @@ func (c Call) Wants() instance.Wants {
 	return instance.Wants{
 		IPv6:           v6,
 		PrivateDNSName: named(c.Machine),
-		VPCNetworks:    !v6 && len(c.DNS) == 0 && c.ipv4CIDR() == "",
+		VPCNetworks:    !v6 && len(c.DNS) == 0 && c.ServiceIPv4CIDR == "",
 		Domain:         true,
 		Limits:         true,
 	}
-}
-
-// ipv4CIDR returns the network of the cluster's services.
-func (c Call) ipv4CIDR() string {
-	if c.ServiceIPv4CIDR == arguments.NoNetwork {
-		return ""
-	}
-	return c.ServiceIPv4CIDR
 }
 
 // Node returns the node to configure. The warnings name features that the machine
@@ -325,7 +317,7 @@ func (c Call) dns() ([]string, error) {
 	if len(c.DNS) > 0 {
 		return c.DNS, nil
 	}
-	cidr := c.ipv4CIDR()
+	cidr := c.ServiceIPv4CIDR
 	if c.Family() == "ipv6" {
 		if cidr = c.ServiceIPv6CIDR; cidr == "" {
 			return nil, errors.New("an IPv6 cluster needs --service-ipv6-cidr or --dns-cluster-ip")
