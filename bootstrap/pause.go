@@ -121,12 +121,10 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs "+
 				"AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry", attempt, err)
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return fmt.Errorf("pulling the pause image: %w (last: %w)", context.Cause(ctx), err)
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 		wait = min(2*wait, 10*time.Second)
 	}

@@ -49,13 +49,13 @@ func (c *checker) cloudPart(p nodeconfig.Part) int {
 
 func (c *checker) cloudText(text, media string) int {
 	if slices.Contains(vocabulary().Packed, media) {
-		plain, _, _, err := unwrap([]byte(text))
+		plain, _, err := nodeconfig.Unwrap([]byte(text))
 		if err != nil {
 			c.fail(1, "", "%v", err)
 			return 1
 		}
 		c.at.decoded = true
-		text, media = plain, ""
+		text, media = string(plain), ""
 	}
 	named := media
 	if media == "" || media == plainMedia || media == "text/x-not-multipart" || media == shellMedia {
@@ -173,16 +173,12 @@ func (c *checker) archive(text string) int {
 
 // scalar is where the text of a YAML scalar is.
 func (c *checker) scalar(n *yaml.Node) position {
-	switch {
-	case n.Style&yaml.LiteralStyle != 0: // the text begins on the line after |
+	if n.Style&yaml.LiteralStyle != 0 { // the text begins on the line after |
 		return c.at.below(n.Line)
-	case strings.Contains(strings.TrimRight(n.Value, "\n"), "\n"), n.Style&yaml.FoldedStyle != 0:
-		at := c.at.below(n.Line - 1)
-		at.decoded = true
-		return at
-	default:
-		return c.at.below(n.Line - 1)
 	}
+	at, folded := c.at.below(n.Line-1), n.Style&yaml.FoldedStyle != 0
+	at.decoded = at.decoded || folded || strings.Contains(strings.TrimRight(n.Value, "\n"), "\n")
+	return at
 }
 
 // writeFiles notes the files that a cloud-config writes, so that they can be
@@ -210,8 +206,7 @@ func (c *checker) writeFiles(list *yaml.Node) {
 // decodeFile undoes an encoding of write_files
 // (cloudinit/config/cc_write_files.py, canonicalize_extraction).
 func decodeFile(text, encoding string) (string, bool) {
-	plain := []byte(text)
-	packed := false
+	plain, packed := []byte(text), false
 	switch encoding {
 	case "", "text/plain":
 		return text, true
@@ -227,8 +222,8 @@ func decodeFile(text, encoding string) (string, bool) {
 		return "", false
 	}
 	if packed {
-		out, _, wasPacked, err := unwrap(plain)
-		return out, err == nil && wasPacked
+		out, in, err := nodeconfig.Unwrap(plain)
+		return string(out), err == nil && in != nil
 	}
 	return string(plain), true
 }

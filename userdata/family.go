@@ -55,11 +55,11 @@ func Families() []Family {
 	return []Family{
 		{
 			ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true,
-			render: renderKarpenter, check: checkKarpenter, is: isKarpenter,
+			render: renderKarpenter, check: checkKarpenter, is: isManifest("EC2NodeClass"),
 		},
 		{
 			ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true,
-			render: renderEksctl, check: checkEksctl, is: isEksctl,
+			render: renderEksctl, check: checkEksctl, is: isManifest("ClusterConfig"),
 		},
 		{
 			ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1",
@@ -153,15 +153,14 @@ func Check(content []byte, family string) (Report, error) { return check(content
 func CheckMerged(content []byte, family string) (Report, error) { return check(content, family, true) }
 
 func check(content []byte, family string, merged bool) (Report, error) {
-	text, size, packed, err := unwrap(content)
+	plain, packed, err := nodeconfig.Unwrap(content)
 	if err != nil {
-		return Report{}, err
+		return Report{}, fmt.Errorf("reading user data: %w", err)
 	}
-	var f Family
+	text := string(plain)
+	f, err := ByID(family)
 	if family == "" {
 		f, err = detect(text)
-	} else {
-		f, err = ByID(family)
 	}
 	if err != nil {
 		return Report{}, err
@@ -172,7 +171,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 	report := Report{Family: f.ID, Problems: []Problem{}}
 	c := &checker{found: &found{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}}
 	if !f.Carries {
-		c.size(f, size, packed)
+		c.size(f, len(cmp.Or(string(packed), text)), packed != nil)
 	}
 	f.check(c, text)
 	slices.SortStableFunc(report.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
@@ -208,22 +207,8 @@ func detect(text string) (Family, error) {
 		strings.Join(IDs(), ", "))
 }
 
-// maxText bounds user data, and what it may grow to when it is decompressed, in
-// bytes.
+// maxText bounds what user data may grow to when it is decompressed, in bytes.
 const maxText = 1 << 20
-
-// unwrap undoes base64 and gzip. It says how many bytes EC2 counts, and whether
-// they are compressed.
-func unwrap(content []byte) (text string, size int, packed bool, err error) {
-	plain, compressed, err := nodeconfig.Unwrap(content)
-	if err != nil {
-		return "", 0, compressed != nil, fmt.Errorf("reading user data: %w", err)
-	}
-	if compressed != nil {
-		return string(plain), len(compressed), true, nil
-	}
-	return string(plain), len(plain), false, nil
-}
 
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -130,15 +130,11 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 	return []byte(text), err
 }
 
-var (
-	karpenterKind = show.Regexp(`(?m)^kind: *["']?EC2NodeClass["']? *\r?$`)
-	eksctlKind    = show.Regexp(`(?m)^kind: *["']?ClusterConfig["']? *\r?$`)
-)
-
-func isKarpenter(text string) bool {
-	return karpenterKind().MatchString(text) && !nodeconfig.IsMIME(text)
+// isManifest recognizes a text with a document of a kind.
+func isManifest(kind string) func(text string) bool {
+	line := show.Regexp(`(?m)^kind: *["']?` + kind + `["']? *\r?$`)
+	return func(text string) bool { return line().MatchString(text) && !nodeconfig.IsMIME(text) }
 }
-func isEksctl(text string) bool { return eksctlKind().MatchString(text) && !nodeconfig.IsMIME(text) }
 
 func (c *checker) documents(text, kind string) []*yaml.Node {
 	var found []*yaml.Node

@@ -178,7 +178,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 	proxy := n.Proxy.variables()
 	for _, name := range sortedNames(proxy) {
 		value := proxy[name]
-		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {
+		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; other != "" && other != value {
 			add("proxy", "%s %s contradicts environment.default.%s %s", name, value, name, other)
 		}
 		if err := nodeconfig.CheckLine(value); err != nil {

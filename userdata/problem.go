@@ -282,7 +282,9 @@ type Proxy struct {
 }
 
 func (p Proxy) variables() map[string]string {
-	return map[string]string{"HTTP_PROXY": p.HTTP, "HTTPS_PROXY": p.HTTPS, "NO_PROXY": strings.Join(p.None, ",")}
+	all := map[string]string{"HTTP_PROXY": p.HTTP, "HTTPS_PROXY": p.HTTPS, "NO_PROXY": strings.Join(p.None, ",")}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
 }
 
 type (
@@ -296,22 +298,14 @@ type (
 
 // environment is the description's environment with the proxy.
 func (n Node) environment() map[string]map[string]string {
+	all := n.Proxy.variables()
+	if len(all) == 0 {
+		return n.Environment
+	}
+	maps.Copy(all, n.Environment[nodeconfig.DefaultEnvironment]) // Validate refuses other values
 	out := map[string]map[string]string{}
-	for service, variables := range n.Environment {
-		out[service] = maps.Clone(variables)
-	}
-	for name, value := range n.Proxy.variables() {
-		if value == "" {
-			continue
-		}
-		if out[nodeconfig.DefaultEnvironment] == nil {
-			out[nodeconfig.DefaultEnvironment] = map[string]string{}
-		}
-		out[nodeconfig.DefaultEnvironment][name] = value
-	}
-	if len(out) == 0 {
-		return nil
-	}
+	maps.Copy(out, n.Environment)
+	out[nodeconfig.DefaultEnvironment] = all
 	return out
 }
 

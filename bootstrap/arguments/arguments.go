@@ -81,12 +81,11 @@ func Read(args []string, getenv func(string) string) (*Arguments, error) {
 	}
 	var fatal []error
 	for _, p := range problems {
-		var h harmless
-		if !errors.As(p, &h) {
+		if h, ok := errors.AsType[harmless](p); ok {
+			a.Warnings = append(a.Warnings, p.Error()+"; "+h.instead)
+		} else {
 			fatal = append(fatal, p)
-			continue
 		}
-		a.Warnings = append(a.Warnings, p.Error()+"; "+h.instead)
 	}
 	return a, errors.Join(fatal...)
 }

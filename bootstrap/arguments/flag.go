@@ -98,8 +98,6 @@ type harmless struct {
 	instead string
 }
 
-func (h harmless) Unwrap() error { return h.error }
-
 // maxAttempts limits the total wait, because the pause between attempts doubles.
 const maxAttempts = 100
 

@@ -257,7 +257,7 @@ func mergeMaps[V any](a, b map[string]V) map[string]V {
 	if len(b) == 0 {
 		return a
 	}
-	out := make(map[string]V, len(a)+len(b))
+	out := map[string]V{}
 	maps.Copy(out, a)
 	maps.Copy(out, b)
 	return out
@@ -277,17 +277,15 @@ func MergeDocuments(earlier, later Document) Document {
 	if len(later) == 0 {
 		return earlier
 	}
-	return Document(mergeObjects(earlier, later))
-}
-
-func mergeObjects(earlier, later map[string]any) map[string]any {
-	out := make(map[string]any, len(earlier)+len(later))
-	maps.Copy(out, earlier)
+	out := maps.Clone(earlier)
+	if out == nil {
+		out = Document{}
+	}
 	for name, value := range later {
 		a, aIsObject := out[name].(map[string]any)
 		b, bIsObject := value.(map[string]any)
 		if aIsObject && bIsObject {
-			value = mergeObjects(a, b)
+			value = map[string]any(MergeDocuments(a, b))
 		}
 		out[name] = value
 	}
@@ -308,7 +306,7 @@ func MergeTOML(earlier, later TOML) (TOML, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := toml.Marshal(mergeObjects(a, b))
+	out, err := toml.Marshal(map[string]any(MergeDocuments(a, b)))
 	return TOML(out), err
 }
 

@@ -186,7 +186,8 @@ func TestOpenQuotesAreErrors(t *testing.T) {
 	for arguments, open := range map[string]string{
 		`--v=2`: "", `--node-labels='a=b'`: "", `--a="it's"`: "", `--a='b`: "'", `--a="b`: `"`, `--a="b\"`: "", `--a='b"`: "'",
 	} {
-		assert.Equal(t, open, OpenQuote(arguments), arguments)
+		_, got := split(arguments)
+		assert.Equal(t, open, got, arguments)
 	}
 	c := parse(t, []byte(head+"spec:\n  kubelet: {flags: [--v=2, \"--node-labels='a=b\"]}\n"))
 	assert.ErrorContains(t, c.Validate(), "spec.kubelet.flags[1]: ' is not closed in --node-labels='a=b")

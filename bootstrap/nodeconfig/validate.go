@@ -184,13 +184,6 @@ func isHost(name string) bool {
 	return hostName.fits(name) || err == nil && !strings.Contains(name, "%")
 }
 
-// OpenQuote returns the quote that is not closed in kubelet arguments, or an empty
-// text. An open quote would include all following arguments.
-func OpenQuote(arguments string) string {
-	_, open := split(arguments)
-	return open
-}
-
 // CheckFlags checks kubelet arguments that become part of a line of an environment
 // file.
 func CheckFlags(arguments string) []error {
@@ -198,7 +191,7 @@ func CheckFlags(arguments string) []error {
 	if err := CheckLine(arguments); err != nil {
 		errs = append(errs, fmt.Errorf("a flag %w", err))
 	}
-	if open := OpenQuote(arguments); open != "" {
+	if _, open := split(arguments); open != "" { // the quote would include all following arguments
 		errs = append(errs, fmt.Errorf("%s is not closed in %s", open, Printable(arguments)))
 	}
 	if strings.HasSuffix(arguments, `\`) {
