@@ -181,13 +181,6 @@ func TestParseNodeReadsADescription(t *testing.T) {
 	assert.EqualError(t, err, `the description:1: cluster.nam: unknown field; did you mean name?`)
 }
 
-func TestUserDataOfNoFamily(t *testing.T) {
-	_, err := Check([]byte("\x1f\x8b\x08nonsense"), "")
-	assert.EqualError(t, err, "reading user data: decompressing: unexpected EOF")
-	_, err = Check([]byte("hello"), "")
-	assert.EqualError(t, err, "the family of the user data is not recognized; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")
-}
-
 func FuzzCheck(f *testing.F) {
 	for _, family := range Families() {
 		if !family.Carries {

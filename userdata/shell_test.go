@@ -230,9 +230,3 @@ func TestUserDataAndProblemsAreBounded(t *testing.T) {
 	}
 	assert.Equal(t, 1, last)
 }
-
-func TestMessagesArePrintable(t *testing.T) {
-	r := checked(t, []byte("#cloud-config\n\"a\\nb\\e[2J\": 1\nruncmd: [/etc/eks/bootstrap.sh c]\n"), "")
-	require.Len(t, r.Problems, 1)
-	assert.Equal(t, `2: a\nb\x1b[2J: unknown field; cloud-init passes over it`, r.Problems[0].String())
-}

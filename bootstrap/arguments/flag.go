@@ -65,8 +65,7 @@ func flags() []flag {
 			func(a *Arguments, v string) error { a.PauseVersion = v; return nil }},
 		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR",
 			"network of the cluster's services; its tenth address is the cluster's DNS server",
-			// The AWS CLI prints None for a missing network; the script then chooses it from the VPC.
-			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = strings.TrimPrefix(v, "None"); return nil }},
+			setIPv4CIDR},
 		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR",
 			"network of an IPv6 cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv6CIDR = v; return nil }},
@@ -138,6 +137,15 @@ func setFamily(a *Arguments, v string) error {
 	a.IPFamily = strings.ToLower(v)
 	if a.IPFamily != "ipv4" && a.IPFamily != "ipv6" {
 		return errors.New("must be ipv4 or ipv6")
+	}
+	return nil
+}
+
+// setIPv4CIDR leaves the network open for None, which the AWS CLI prints for a missing
+// network: the script then chooses the network from the VPC.
+func setIPv4CIDR(a *Arguments, v string) error {
+	if v != "None" {
+		a.ServiceIPv4CIDR = v
 	}
 	return nil
 }

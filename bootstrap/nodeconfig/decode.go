@@ -162,7 +162,7 @@ var withoutUs = map[string]string{
 // strategy returns a strategy in the form of the constants. Amazon's nodeadm ignores
 // upper and lower case too.
 func strategy(text string) string {
-	for _, known := range []string{RAID0, RAID10, Mount, NoDisks} {
+	for _, known := range strategies {
 		if strings.EqualFold(text, known) {
 			return known
 		}

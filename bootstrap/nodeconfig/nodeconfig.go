@@ -135,6 +135,8 @@ const (
 	NoDisks = "none"
 )
 
+var strategies = []string{Mount, RAID0, RAID10, NoDisks}
+
 // The known values of LocalStorage.DisabledMounts.
 const (
 	DisableContainerd = "Containerd"

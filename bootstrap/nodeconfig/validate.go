@@ -62,11 +62,10 @@ func (c *NodeConfig) Validate() error {
 		p.add("spec.instance.environment."+at, format, args...)
 	})
 	p.network(c.Spec.Instance.Network)
-	known := map[string]bool{InstanceIDNodeName: true, FastImagePull: true}
+	known := []string{FastImagePull, InstanceIDNodeName}
 	for _, gate := range slices.Sorted(maps.Keys(c.Spec.FeatureGates)) {
-		if !known[gate] {
-			p.add("spec.featureGates."+gate, "unknown feature gate; %s",
-				show.Suggest(gate, slices.Sorted(maps.Keys(known))))
+		if !slices.Contains(known, gate) {
+			p.add("spec.featureGates."+gate, "unknown feature gate; %s", show.Suggest(gate, known))
 		}
 	}
 	return errors.Join(p...)
@@ -251,10 +250,8 @@ func (p *problems) kubelet(k Kubelet) {
 
 func (p *problems) localStorage(s LocalStorage) {
 	const at = "spec.instance.localStorage."
-	strategies := map[string]bool{RAID0: true, RAID10: true, Mount: true, NoDisks: true}
-	if s.Strategy != "" && !strategies[s.Strategy] {
-		p.add(at+"strategy", "unknown value %q; %s", s.Strategy,
-			show.Suggest(s.Strategy, slices.Sorted(maps.Keys(strategies))))
+	if s.Strategy != "" && !slices.Contains(strategies, s.Strategy) {
+		p.add(at+"strategy", "unknown value %q; %s", s.Strategy, show.Suggest(s.Strategy, strategies))
 	}
 	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" ||
 		strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
@@ -266,11 +263,10 @@ func (p *problems) localStorage(s LocalStorage) {
 			p.add(at+"mountPath", "%q lies in %s, which lies on the instance store itself", s.MountPath, folder)
 		}
 	}
-	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true, DisableSOCI: true}
+	mounts := []string{DisableContainerd, DisablePodLogs, DisableSOCI}
 	for i, m := range s.DisabledMounts {
-		if !mounts[m] {
-			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m,
-				show.Suggest(m, slices.Sorted(maps.Keys(mounts))))
+		if !slices.Contains(mounts, m) {
+			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, show.Suggest(m, mounts))
 		}
 	}
 }

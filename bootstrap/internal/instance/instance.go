@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -213,25 +214,13 @@ func (l Limits) MaxPods() int { return l.ENIs*(l.IPsPerENI-1) + 2 }
 // github.com/aws/amazon-vpc-cni-k8s, and for its missing types
 // github.com/aws/amazon-vpc-resource-controller-k8s, in the versions named in
 // limits.txt.
-func LimitsOf(instanceType string) (Limits, bool) {
-	if !strings.Contains(instanceType, ".") || strings.ContainsAny(instanceType, " \n#") {
-		return Limits{}, false
-	}
+func LimitsOf(instanceType string) (l Limits, known bool) {
 	for line := range strings.Lines(limits) {
-		i := strings.Index(line, " "+instanceType)
-		if i < 0 || line[0] == '#' {
+		if line[0] == '#' || !slices.Contains(strings.Fields(line)[2:], instanceType) {
 			continue
 		}
-		for name := range strings.FieldsSeq(line[i:]) {
-			if name != instanceType {
-				continue
-			}
-			var l Limits
-			if _, err := fmt.Sscan(line, &l.ENIs, &l.IPsPerENI); err != nil {
-				return Limits{}, false
-			}
-			return l, true
-		}
+		_, err := fmt.Sscan(line, &l.ENIs, &l.IPsPerENI)
+		return l, err == nil
 	}
 	return Limits{}, false
 }

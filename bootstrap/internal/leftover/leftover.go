@@ -192,11 +192,8 @@ func (State) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action)
 	if err != nil || !active {
 		return actions, err
 	}
-	stop := plan.Action{Verb: plan.Stop, Target: kubeletUnit, Reason: "the kubelet runs as another node",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", kubeletUnit}})
-			return err
-		}}
+	stop := plan.Command(h, "the kubelet runs as another node", "systemctl", "stop", kubeletUnit)
+	stop.Verb, stop.Target = plan.Stop, kubeletUnit
 	return slices.Insert(actions, 0, stop), nil
 }
 

@@ -4,6 +4,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -348,11 +349,8 @@ func ParseVersion(text string) (Version, error) {
 	}
 	var n [3]int
 	for i, s := range m[1:] {
-		if s == "" {
-			continue
-		}
 		var err error
-		if n[i], err = strconv.Atoi(s); err != nil {
+		if n[i], err = strconv.Atoi(cmp.Or(s, "0")); err != nil {
 			return Version{}, fmt.Errorf("there is no version in %q", text)
 		}
 	}

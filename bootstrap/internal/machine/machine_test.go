@@ -15,16 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
-func mounted(t *testing.T, files, links map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	hosttest.Lay(t, root, files)
-	for name, to := range links {
-		hosttest.Lay(t, root, map[string]string{name: "-> " + to})
-	}
-	return hosttest.Mounted(t, root)
-}
-
 func image(t *testing.T) string {
 	t.Helper()
 	m := manifest.Manifest{Assets: []manifest.Asset{
@@ -37,7 +27,7 @@ func image(t *testing.T) string {
 }
 
 func TestMachineFacts(t *testing.T) {
-	h := mounted(t, map[string]string{
+	h := hosttest.Root(t, map[string]string{
 		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
 		"/proc/meminfo": "MemTotal:        8028284 kB\nMemFree: 1 kB\n", "/proc/sys/crypto/fips_enabled": "1\n",
 		OnlineCPUs: "0-3,6-7\n",
@@ -46,7 +36,8 @@ func TestMachineFacts(t *testing.T) {
 		"/etc/eks/image-credential-provider/ecr-credential-provider": "x", "/usr/bin/nvidia-container-runtime": "x",
 		"/usr/lib/systemd/system/soci-snapshotter.service": "[Unit]", "/sys/fs/cgroup/cgroup.controllers": "cpu",
 		"/etc/eks/pause.tar": "x", "/usr/sbin/runc": "x", "/usr/local/sbin/runc": "x",
-	}, map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"})
+		"/etc/resolv.conf": "-> ../run/systemd/resolve/stub-resolv.conf",
+	})
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
@@ -57,7 +48,7 @@ func TestMachineFacts(t *testing.T) {
 }
 
 func TestFactsOfAMinimalMachine(t *testing.T) {
-	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"}, nil)
+	h := hosttest.Root(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"})
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
@@ -68,29 +59,23 @@ func TestFactsOfAMinimalMachine(t *testing.T) {
 // A program with another size than the manifest's is run for its version. Here this
 // fails, because an image root runs no programs.
 func TestReplacedProgramIsRunForItsVersion(t *testing.T) {
-	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "another kubelet"}, nil)
+	h := hosttest.Root(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "another kubelet"})
 	_, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 	assert.ErrorContains(t, err, "finding the version of kubelet: running kubelet --version")
 }
 
 func TestResolvedStubIsRecognized(t *testing.T) {
-	for name, c := range map[string]struct {
-		files, links map[string]string
-		want         bool
-	}{
-		"relative link":      {nil, map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"}, true},
-		"absolute link":      {nil, map[string]string{"/etc/resolv.conf": "/run/systemd/resolve/stub-resolv.conf"}, true},
-		"link to the real":   {nil, map[string]string{"/etc/resolv.conf": "/run/systemd/resolve/resolv.conf"}, false},
-		"file with the stub": {map[string]string{"/etc/resolv.conf": "# x\nnameserver 127.0.0.53\n"}, nil, true},
-		"file without":       {map[string]string{"/etc/resolv.conf": "nameserver 10.0.0.2\n"}, nil, false},
-		"nothing":            {nil, nil, false},
+	for resolv, want := range map[string]bool{
+		"-> ../run/systemd/resolve/stub-resolv.conf": true,
+		"-> /run/systemd/resolve/stub-resolv.conf":   true,
+		"-> /run/systemd/resolve/resolv.conf":        false,
+		"# x\nnameserver 127.0.0.53\n":               true,
+		"nameserver 10.0.0.2\n":                      false,
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := resolvedStub(mounted(t, c.files, c.links))
-			require.NoError(t, err)
-			assert.Equal(t, c.want, got)
-		})
+		got, err := resolvedStub(hosttest.Root(t, map[string]string{"/etc/resolv.conf": resolv}))
+		require.NoError(t, err)
+		assert.Equal(t, want, got, resolv)
 	}
 }
 
@@ -135,7 +120,7 @@ func TestGPUsThatNoDriverServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := gpu("0000:00:1e.0", "0x030200")
 			maps.Copy(files, c.more)
-			has, warnings, err := nvidia(mounted(t, files, nil))
+			has, warnings, err := nvidia(hosttest.Root(t, files))
 			require.NoError(t, err)
 			assert.True(t, has)
 			assert.Equal(t, c.want, warnings)

@@ -204,15 +204,6 @@ func secondaries(h *host.Host, mac string) ([]string, error) {
 //go:embed managers.yaml
 var managersFile []byte
 
-// managerTable is the content of managersFile.
-type managerTable struct {
-	Managers    []manager `yaml:"managers"`
-	Competitors []struct {
-		Why   string   `yaml:"why"`
-		Units []string `yaml:"units"`
-	} `yaml:"competitors"`
-}
-
 // manager is a network manager, with its files.
 type manager struct {
 	Name string `yaml:"name"`
@@ -244,7 +235,13 @@ type reload struct {
 	Each bool `yaml:"each"`
 }
 
-var table = sync.OnceValue(func() (t managerTable) {
+var table = sync.OnceValue(func() (t struct {
+	Managers    []manager
+	Competitors []struct {
+		Why   string
+		Units []string
+	}
+}) {
 	strictjson.Ours("managers.yaml", managersFile, &t)
 	return t
 })
