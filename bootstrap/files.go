@@ -50,13 +50,12 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	if err != nil || c.partial {
 		return plan.Acts(actions...), err
 	}
-	candidates := render.Possible()
 	ours, err := marked(h)
 	if err != nil {
 		return plan.Answer{}, err
 	}
 	var old []string
-	for _, name := range append(candidates, ours...) {
+	for _, name := range append(render.Possible(), ours...) {
 		if !slices.ContainsFunc(c.files, func(f render.File) bool { return f.Path == name }) {
 			old = append(old, name)
 		}

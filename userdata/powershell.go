@@ -18,10 +18,13 @@ func powershellCommands(script string) (all [][]word, open int) {
 	var command []word
 	var current *word
 	line := 1
-	put := func(ch byte) {
+	begin := func(quoted bool) {
 		if current == nil {
-			current = &word{line: line}
+			current = &word{line: line, quoted: quoted}
 		}
+	}
+	put := func(ch byte) {
+		begin(false)
 		current.bytes = append(current.bytes, ch)
 	}
 	endWord := func() {
@@ -43,9 +46,7 @@ func powershellCommands(script string) (all [][]word, open int) {
 		case skipped(script[i:]) > 0:
 			n := skipped(script[i:])
 			if ch == '@' {
-				if current == nil {
-					current = &word{line: line}
-				}
+				begin(false)
 				current.dynamic = true // a here-string
 			}
 			line += strings.Count(script[i:i+n], "\n")
@@ -65,9 +66,7 @@ func powershellCommands(script string) (all [][]word, open int) {
 					strings.HasPrefix(rest, "\n")
 			}
 		case ch == '\'' || ch == '"':
-			if current == nil {
-				current = &word{line: line, quoted: true}
-			}
+			begin(true)
 			from := line
 			if i = powershellQuoted(script, i, current, &line); i >= len(script) {
 				open = from

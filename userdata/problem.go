@@ -153,19 +153,18 @@ func (p position) below(lines int) position {
 const maxProblems = 200
 
 func (c *checker) fail(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...)})
+	c.either(false, line, field, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) warn(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...), Warning: true})
+	c.either(true, line, field, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) either(warning bool, line int, field, said string) {
-	if warning {
-		c.warn(line, field, "%s", said)
-		return
+	if c.at.decoded && line > 0 {
+		said += fmt.Sprintf(" (line %d of the decoded text)", c.at.inner+line)
 	}
-	c.fail(line, field, "%s", said)
+	c.add(Problem{Line: c.line(line), Field: field, Text: said, Warning: warning})
 }
 
 // refused reports whether a field in a line, such as one with a value of another type, has
@@ -200,14 +199,6 @@ func (c *checker) line(line int) int {
 	default:
 		return c.at.before + line
 	}
-}
-
-func (c *checker) text(line int, format string, args ...any) string {
-	text := fmt.Sprintf(format, args...)
-	if c.at.decoded && line > 0 {
-		text += fmt.Sprintf(" (line %d of the decoded text)", c.at.inner+line)
-	}
-	return text
 }
 
 func message(parts ...Part) []byte {

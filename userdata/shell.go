@@ -172,18 +172,15 @@ func parseShell(script, program string) (*syntax.File, error) {
 
 // mistake is an error of the parser with its line.
 func mistake(err error) shellError {
-	var p syntax.ParseError
-	var l syntax.LangError
-	switch {
-	case errors.As(err, &p):
+	if p, ok := errors.AsType[syntax.ParseError](err); ok {
 		return shellError{int(p.Pos.Line()), p.Text}
-	case errors.As(err, &l):
+	}
+	if l, ok := errors.AsType[syntax.LangError](err); ok {
 		at := int(l.Pos.Line())
 		l.Pos = syntax.Pos{}
 		return shellError{at, strings.TrimLeft(strings.TrimPrefix(l.Error(), l.Pos.String()), ": ")}
-	default:
-		return shellError{1, err.Error()}
 	}
+	return shellError{1, err.Error()}
 }
 
 // assignment notes a variable's value. The value of one that is removed is unknown.

@@ -211,8 +211,7 @@ func mentions(text string) int {
 func (c *checker) shell(text, program string) int {
 	s, err := readShell(text, program)
 	if err != nil {
-		var at shellError
-		errors.As(err, &at)
+		at, _ := errors.AsType[shellError](err)
 		c.fail(at.line, "", "the shell cannot run the script: %v", err)
 		return mentions(text)
 	}

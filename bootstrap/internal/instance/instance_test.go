@@ -153,6 +153,10 @@ func TestMaxPodsOfKnownTypes(t *testing.T) {
 	for name, want := range map[string]int{
 		"t3.nano": 4, "t3.medium": 17, "m5.large": 29, "m5.xlarge": 58, "m5.24xlarge": 737, "c5.metal": 737,
 		"p4d.24xlarge": 737, "p5.48xlarge": 100, "m8g.medium": 8, "i4i.32xlarge": 737,
+		// These types have two network cards. The VPC CNI uses the interfaces of the default
+		// card only (its table and its eni-max-pods.txt, v1.23.2). amazon-eks-ami's nodeadm
+		// counts the interfaces of both cards: 737 and 1178 pods.
+		"i7ie.48xlarge": 394, "i7ie.metal-48xl": 394, "i8ge.48xlarge": 590, "i8ge.metal-48xl": 590,
 	} {
 		l, ok := LimitsOf(name)
 		require.True(t, ok, name)
@@ -175,17 +179,6 @@ func TestTypesOfTheVPCCNITable(t *testing.T) {
 		l, ok := LimitsOf(name)
 		require.True(t, ok, name)
 		assert.Equal(t, want, l, name)
-	}
-}
-
-// These types have two network cards. The VPC CNI uses the interfaces of the default
-// card only (its table and its eni-max-pods.txt, v1.23.2: 394 and 590 pods).
-// amazon-eks-ami's nodeadm counts the interfaces of both cards: 737 and 1178 pods.
-func TestOnlyTheDefaultNetworkCardCounts(t *testing.T) {
-	for name, want := range map[string]int{"i7ie.48xlarge": 394, "i7ie.metal-48xl": 394, "i8ge.48xlarge": 590, "i8ge.metal-48xl": 590} {
-		l, ok := LimitsOf(name)
-		require.True(t, ok, name)
-		assert.Equal(t, want, l.MaxPods(), name)
 	}
 }
 
