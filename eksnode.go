@@ -249,15 +249,9 @@ func mayScrub(ctx context.Context, h *host.Host, uid int) error {
 
 // dryScrub reports what a scrub would do and what its audit would find.
 func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.Item, r *plan.Report) {
-	var work, inspect []plan.Item
-	for _, i := range items {
-		if i.Phase() == string(scrub.Inspect) {
-			inspect = append(inspect, i)
-			continue
-		}
-		work = append(work, i)
-	}
-	r.Dry(plan.Look(ctx, h, work, nil))
+	inspects := func(i plan.Item) bool { return i.Phase() == string(scrub.Inspect) }
+	r.Dry(plan.Look(ctx, h, slices.DeleteFunc(slices.Clone(items), inspects), nil))
+	inspect := slices.DeleteFunc(items, func(i plan.Item) bool { return !inspects(i) })
 	if len(inspect) > 0 {
 		list, asked := plan.Look(ctx, h, inspect, nil)
 		r.Concluded(list, asked, spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)

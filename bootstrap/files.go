@@ -209,13 +209,6 @@ type system struct {
 func (system) ID() string    { return "system" }
 func (system) Phase() string { return string(Config) }
 
-// reader is a service and the command that makes the service read its files.
-type reader struct {
-	service render.Service
-	argv    []string
-	why     string
-}
-
 // Plan implements plan.Item. Done means that both services have read their current
 // files.
 func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
@@ -223,7 +216,11 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, nil
 	}
 	var answer plan.Answer
-	for _, r := range []reader{
+	for _, r := range []struct {
+		service render.Service
+		argv    []string
+		why     string
+	}{
 		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd must read the services' environments"},
 		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"},
 			"systemd-resolved must read its DNS servers"},

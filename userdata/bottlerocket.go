@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -189,7 +188,7 @@ func checkBottlerocket(c *checker, text string) {
 		return
 	}
 	s := settings{c, tomlLines(text)}
-	for _, name := range slices.Sorted(maps.Keys(document)) {
+	for _, name := range sortedNames(document) {
 		if name != "settings" {
 			s.fail([]string{name}, "unknown table; everything stands below settings")
 		}
@@ -219,7 +218,7 @@ func checkBottlerocket(c *checker, text string) {
 		c.maxPods = append(c.maxPods, fmt.Sprint(pods))
 	}
 	labels, _ := lookup(document, "settings", "kubernetes", "node-labels").(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
+	for _, name := range sortedNames(labels) {
 		if value, ok := labels[name].(string); ok {
 			for _, said := range labelProblems(name, value) {
 				s.fail([]string{"settings", "kubernetes", "node-labels", name}, "%s", said)

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -97,7 +96,7 @@ func (s settings) walk(path []string, value, at any) {
 		return
 	}
 	known := at.(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(table)) {
+	for _, name := range sortedNames(table) {
 		child := append(slices.Clone(path), name)
 		below, there := known[name]
 		for pattern, inner := range known {
@@ -109,7 +108,7 @@ func (s settings) walk(path []string, value, at any) {
 			}
 		}
 		if !there {
-			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(known))))
+			s.fail(child, "unknown setting; %s", show.Suggest(name, sortedNames(known)))
 			continue
 		}
 		s.walk(child, table[name], below)
