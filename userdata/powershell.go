@@ -322,7 +322,7 @@ func (c *checker) tainted(flags, configured []string, warn func(said string)) {
 			continue
 		}
 		if taints != "" && taints != a.Value {
-			warn(fmt.Sprintf("--%s=%s replaces the taints %s; list all taints in one flag", taintsFlag, a.Value, taints))
+			warn(fmt.Sprintf("%s replaces the taints %s; list all taints in one flag", a.Text, taints))
 		}
 		taints = a.Value
 	}
