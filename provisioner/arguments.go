@@ -73,11 +73,6 @@ func (n *node) taken(ctx context.Context, h *host.Host, arguments []string) (boo
 		return false, fmt.Errorf("reading the kernel's arguments: %w", err)
 	}
 	words := strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
-	for _, a := range arguments {
-		// grubby prints args="a b", so the first word keeps the prefix.
-		if !slices.Contains(words, a) {
-			return false, nil
-		}
-	}
-	return true, nil
+	lacks := func(a string) bool { return !slices.Contains(words, a) }
+	return !slices.ContainsFunc(arguments, lacks), nil
 }

@@ -192,12 +192,7 @@ func (s Spec) validateNodeDefaults(p *problems) {
 			}
 		}
 	}
-	if s.NodeProxy != "" {
-		if why := badAddress(s.NodeProxy, false); why != "" {
-			p.add("{node_proxy}: %s", why)
-		}
-	}
-	p.noProxy("node_no_proxy", s.NodeNoProxy, "node_proxy", s.NodeProxy)
+	p.proxy("node_proxy", s.NodeProxy, false, "node_no_proxy", s.NodeNoProxy)
 	if s.MaxConcurrentDownloads < 0 {
 		p.add("{max_concurrent_downloads} must be at least 1")
 	}

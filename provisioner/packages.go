@@ -193,21 +193,18 @@ func (n *node) packageNames() []string {
 // packageReason names the purposes of the packages.
 func (n *node) packageReason(names []string) string {
 	var reasons []string
-	for _, role := range distros.Roles {
-		if slices.ContainsFunc(n.distro.Packages[role], func(p string) bool { return slices.Contains(names, p) }) {
-			reasons = append(reasons, string(role))
+	add := func(reason string, packages ...string) {
+		if slices.ContainsFunc(packages, func(p string) bool { return slices.Contains(names, p) }) {
+			reasons = append(reasons, reason)
 		}
+	}
+	for _, role := range distros.Roles {
+		add(string(role), n.distro.Packages[role]...)
 	}
 	for _, o := range n.options() {
-		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.Needs], o.Packages),
-			func(p string) bool { return slices.Contains(names, p) }) {
-			reasons = append(reasons, o.Why)
-		}
+		add(o.Why, slices.Concat(n.distro.OptionPackages[o.Needs], o.Packages)...)
 	}
-	asked := slices.Concat(n.spec.Packages, n.heldNames())
-	if slices.ContainsFunc(asked, func(p string) bool { return slices.Contains(names, p) }) {
-		reasons = append(reasons, "listed in packages")
-	}
+	add("listed in packages", slices.Concat(n.spec.Packages, n.heldNames())...)
 	return strings.Join(reasons, ", ")
 }
 

@@ -49,16 +49,11 @@ func (s Spec) fetcher(p asset.Patience) *asset.Fetcher {
 	return asset.NewProxied(p, func(r *http.Request) (*url.URL, error) { return through(r.URL) })
 }
 
-// validateProxy refuses addresses that are none.
-func (s Spec) validateProxy(p *problems) {
-	if why := badAddress(s.Proxy, true); s.Proxy != "" && why != "" {
-		p.add("{proxy}: %s", why)
+// proxy refuses what is no address of a proxy, and what are no names that do not use it.
+func (p *problems) proxy(of surface.Name, proxy string, password bool, field surface.Name, names []string) {
+	if why := badAddress(proxy, password); proxy != "" && why != "" {
+		p.add("%s: %s", of, why)
 	}
-	p.noProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)
-}
-
-// noProxy checks the names that do not use a proxy.
-func (p *problems) noProxy(field surface.Name, names []string, of surface.Name, proxy string) {
 	if len(names) > 0 && proxy == "" {
 		p.add("%s has no effect without %s", field, of)
 	}

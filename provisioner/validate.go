@@ -248,7 +248,7 @@ func (s Spec) validateOptions(p *problems) {
 	s.validateArguments(p)
 	s.validateRepositories(p)
 	s.validateNodeDefaults(p)
-	s.validateProxy(p)
+	p.proxy("proxy", s.Proxy, true, "no_proxy", s.NoProxy)
 	s.validateServers(p)
 	p.choices("agents", s.Agents, Agents())
 	s.validateDrivers(p)

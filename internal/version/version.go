@@ -28,13 +28,15 @@ func String() string {
 	return s
 }
 
-// Minor returns 36 for the version 1.36 or 1.36.3 of Kubernetes, and false for a text that
-// is no version of Kubernetes 1.
+// Minor returns 36 for the version 1.36 or 1.36.3 of Kubernetes, and 0 and false for a text
+// that is no version of Kubernetes 1.
 func Minor(kubernetes string) (int, bool) {
-	rest, one := strings.CutPrefix(kubernetes, "1.")
+	major, rest, _ := strings.Cut(kubernetes, ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	n, err := strconv.Atoi(minor)
-	return n, one && err == nil
+	if n, err := strconv.Atoi(minor); err == nil && major == "1" {
+		return n, true
+	}
+	return 0, false
 }
 
 // Repository is the project's address.

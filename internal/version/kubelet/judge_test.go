@@ -164,9 +164,9 @@ func flagLines(flags map[string]Flag) string {
 	return text.String()
 }
 
-// judgedElsewhere are flags whose values userdata checks, and flags of unusual types.
+// judgedElsewhere are flags that userdata or a later part of the kubelet checks, or of unusual types.
 func judgedElsewhere() []string {
-	return []string{"node-labels", "register-with-taints", "reserved-memory", "vmodule", "version", "help", "manifest-url-header", "log-text-info-buffer-size", "log-json-info-buffer-size"}
+	return []string{"eviction-soft", "node-labels", "register-with-taints", "reserved-memory", "vmodule", "version", "help", "manifest-url-header", "log-text-info-buffer-size", "log-json-info-buffer-size"}
 }
 
 func compare(t *testing.T, name, text string) {

@@ -3,6 +3,7 @@ package kubelet
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"path"
@@ -37,13 +38,15 @@ type rule struct {
 	wrong func(config) string
 }
 
-// rules are those of pkg/kubelet/apis/config/validation of k8s.io/kubernetes.
+// rules are those of pkg/kubelet/apis/config/validation of k8s.io/kubernetes, and one of
+// pkg/kubelet/eviction.
 var rules = sync.OnceValue(func() []rule {
 	return slices.Concat(fieldRules(), pairRules(), []rule{
 		{fields: []string{"runOnce"}, wrong: when(isOn("runOnce"), "the kubelet no longer has this mode")},
 		{fields: []string{"podLogsDir"}, wrong: podLogsDir},
 		{fields: []string{"reservedSystemCPUs"}, wrong: cpuSet},
 		{fields: []string{"enforceNodeAllocatable"}, wrong: enforcement},
+		{fields: []string{softEviction, softPeriods}, wrong: withoutPeriod},
 		{fields: []string{"userNamespaces.idsPerPod"}, since: 33, wrong: idsPerPod},
 		{fields: []string{"tracing.endpoint"}, wrong: tracingEndpoint},
 	})
@@ -293,6 +296,21 @@ func enforcement(c config) string {
 			return fmt.Sprintf("%s needs cgroupsPerQOS: true", v)
 		}
 		seen[v] = true
+	}
+	return ""
+}
+
+const softEviction, softPeriods = "evictionSoft", "evictionSoftGracePeriod"
+
+// withoutPeriod checks that soft thresholds have a grace period. The kubelet ignores 0% and
+// 100%.
+func withoutPeriod(c config) string {
+	thresholds, _ := object(c.get(softEviction))
+	periods, _ := object(c.get(softPeriods))
+	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
+		if v := thresholds[signal]; periods[signal] == nil && v != "0%" && v != "100%" {
+			return signal + " needs " + softPeriods
+		}
 	}
 	return ""
 }
