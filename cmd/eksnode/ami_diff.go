@@ -47,20 +47,21 @@ func amiDiffCommand() *cobra.Command {
 }
 
 func (c *comparison) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(cmd); err != nil {
-		return err
+	if !slices.ContainsFunc(args, snapshot.IsNamed) {
+		if set := given(cmd, append([]string{"all-regions"}, awsFlagNames...)...); len(set) > 0 {
+			return fmt.Errorf("%s has no effect on files; name an AMI or a snapshot", set[0])
+		}
 	}
 	if c.disk {
+		if err := c.report.begin(cmd); err != nil {
+			return err
+		}
 		return c.compareDisks(cmd, args)
 	}
-	return c.compareFacts(cmd, args)
-}
-
-func (c *comparison) check(cmd *cobra.Command) error {
-	if c.disk {
-		return c.report.open(cmd)
+	if err := errors.Join(onlyWith(cmd, "disk", "partition", "cache-folder"), c.report.begin(cmd)); err != nil {
+		return err
 	}
-	return errors.Join(onlyWith(cmd, "disk", "partition", "cache-folder"), c.report.open(cmd))
+	return c.compareFacts(cmd, args)
 }
 
 func (c *comparison) compareFacts(cmd *cobra.Command, args []string) error {
@@ -113,14 +114,13 @@ func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string
 		return sides, err
 	}
 	for n, image := range images {
-		if image == nil {
-			continue
+		if image != nil {
+			i, err := find(ctx, opened, *image)
+			if err != nil {
+				return sides, err
+			}
+			sides[n] = imageFacts(i)
 		}
-		i, err := find(ctx, opened, *image)
-		if err != nil {
-			return sides, err
-		}
-		sides[n] = imageFacts(i)
 	}
 	return sides, nil
 }
@@ -291,11 +291,10 @@ func printFiles(p *printer, title string, list []diskdiff.File) {
 			inside++
 		}
 		list = list[inside:]
-		switch {
-		case inside > 0:
-			p.line("%s %s%s: directory with %s", sign, shown(f.Name), owner, show.Count(inside, "other file"))
-		default:
-			p.line("%s %s%s: %s", sign, shown(f.Name), owner, state.Type)
+		what := string(state.Type)
+		if inside > 0 {
+			what = "directory with " + show.Count(inside, "other file")
 		}
+		p.line("%s %s%s: %s", sign, shown(f.Name), owner, what)
 	}
 }

@@ -73,8 +73,8 @@ func (a *allowing) run(cmd *cobra.Command, _ []string) error {
 		}
 		return a.runCheck(cmd)
 	}
-	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint",
-		"output", "nodeclass"); err != nil {
+	if err := onlyWith(cmd, "check", append([]string{"all-regions", "output", "nodeclass"},
+		awsFlagNames...)...); err != nil {
 		return err
 	}
 	if a.approver == "" {

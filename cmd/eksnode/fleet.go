@@ -70,7 +70,7 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	} else if err := mayMount("auditing nodes"); err != nil {
 		return err
 	}
-	if err := f.report.open(cmd); err != nil {
+	if err := f.report.begin(cmd); err != nil {
 		return err
 	}
 	a, err := awsapi.Open(ctx, f.disk.aws)
@@ -303,8 +303,7 @@ func versionText(version *string) string {
 
 func (r *fleetReport) on(node string, d drift) {
 	same := slices.IndexFunc(r.Drift, func(o drift) bool {
-		return o.Kind == d.Kind && o.Name == d.Name &&
-			o.Change == d.Change
+		return o.Kind == d.Kind && o.Name == d.Name && o.Change == d.Change
 	})
 	if same < 0 {
 		same, r.Drift = len(r.Drift), append(r.Drift, d)
@@ -360,7 +359,7 @@ func (r *fleetReport) text(p *printer) {
 		if len(on) > nodesMost {
 			on = append(slices.Clone(on[:nodesMost]), "…")
 		}
-		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, show.Line(d.Name), d.Change, len(d.Nodes), len(r.Nodes),
+		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, line(d.Name), line(d.Change), len(d.Nodes), len(r.Nodes),
 			strings.Join(on, ", "))
 	}
 	for _, n := range r.Nodes {

@@ -14,11 +14,14 @@ import (
 // tablePage is the flag --report of a command whose answer is tables.
 type tablePage struct{ reportFile }
 
-func (p *tablePage) open(cmd *cobra.Command) error {
+// begin opens the file, and replaces the page of an earlier run with one that is unfinished.
+func (p *tablePage) begin(cmd *cobra.Command) error {
 	if p.name != "" && !page.Is(p.name) {
 		return fmt.Errorf("--report %s: name a file with .html or .md; --output json prints JSON", shown(p.name))
 	}
-	return p.reportFile.open(cmd)
+	return p.reportFile.begin(cmd, true, func() ([]byte, error) {
+		return page.Of(p.name, cmd.CommandPath()+": unfinished", nil)
+	})
 }
 
 func (p *tablePage) write(title string, tables ...page.Table) error {

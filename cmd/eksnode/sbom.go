@@ -35,7 +35,7 @@ func sbomCommand() *cobra.Command {
 	var root, format string
 	var report tablePage
 	cmd := newCommand("sbom", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		if err := errors.Join(d.check(cmd), report.open(cmd)); err != nil {
+		if err := errors.Join(d.check(cmd), report.begin(cmd)); err != nil {
 			return err
 		}
 		m, err := d.contents(cmd, root)

@@ -26,8 +26,8 @@ const TagPrefix = "eksnode:"
 // DigestTag is the tag with the content digest of an image's disk.
 const DigestTag = TagPrefix + "digest"
 
-// ImagesOf lists an owner's images in the region, also deprecated ones. The owner is an account ID, or self
-// for the caller's account.
+// ImagesOf lists an owner's images in the region, also deprecated ones. The owner is an
+// account ID, or self for the caller's account.
 func (a *AWS) ImagesOf(ctx context.Context, owner string) ([]Image, error) {
 	doing := "listing your images"
 	if owner != "self" {

@@ -67,7 +67,8 @@ func writeAWSAuth(n Node) (string, error) {
 	if e := n.Found.Entry; e != nil && e.Type == n.EntryType() && mode != ConfigMap {
 		head.WriteString("# The role has an access entry, so aws-auth does not need the role.\n")
 	}
-	if version := strictjson.Text(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
+	version := strictjson.Text(metadata, "resourceVersion")
+	if version == "" || version == "0" { // 0 would replace any ConfigMap
 		remove(metadata, "resourceVersion")
 		set(metadata, "uid", createOnly)
 		if n.AWSAuth != nil {

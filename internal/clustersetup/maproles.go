@@ -120,8 +120,8 @@ func completed(old string, list, own *yaml.Node, missing []string) (string, erro
 	var edits []edit
 	groups := member(own, "groups")
 	if groups.Anchor+own.Anchor != "" {
-		return "", fmt.Errorf("merging mapRoles: line %d: other entries may have these groups by an alias of YAML: add %s "+
-			"with `%s`", own.Line, strings.Join(missing, ", "), EditAuth)
+		return "", fmt.Errorf("merging mapRoles: line %d: other entries may have these groups by an alias of YAML: "+
+			"add %s with `%s`", own.Line, strings.Join(missing, ", "), EditAuth)
 	}
 	if last := len(groups.Content) - 1; last >= 0 {
 		at := offset(old, groups.Content[last])

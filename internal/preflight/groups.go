@@ -264,8 +264,8 @@ func checkAWSAuth(f *facts) *result {
 // line checks the node role's line.
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != f.username() {
-		return bad(clustersetup.EditAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes "+
-			"their own role", l.ARN, l.Username, f.username())
+		return bad(clustersetup.EditAuth, "the username of %s is %q, but must be %s: if that username is in use, give "+
+			"these nodes their own role", l.ARN, l.Username, f.username())
 	}
 	for _, g := range clustersetup.Groups(f.windows()) {
 		if !slices.Contains(l.Groups, g) {

@@ -30,8 +30,7 @@ func withData() []string {
 // functions are the functions of templates in addition to those of Packer.
 func functions() map[string]any {
 	return map[string]any{"clean_resource_name": func(name string) string {
-		return notInNames.ReplaceAllString(name,
-			"-")
+		return notInNames.ReplaceAllString(name, "-")
 	}}
 }
 

@@ -79,8 +79,7 @@ func Home(field string, name *string) error {
 		return nil
 	case first != "~":
 		return fmt.Errorf("%s: %s begins with %s: only ~/ is replaced by a home folder; write the whole path, or "+
-			"./%s for "+
-			"a folder of that name", field, *name, first, *name)
+			"./%[2]s for a folder of that name", field, *name, first)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
