@@ -148,6 +148,8 @@ func (r *redaction) know(value string) {
 	}
 }
 
+var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r", `\t`, "\t")
+
 // formed hides strings that look like secrets, or have a known one.
 func (r *redaction) formed(n hclsyntax.Node) hcl.Diagnostics {
 	var places []hcl.Range
@@ -158,7 +160,8 @@ func (r *redaction) formed(n hclsyntax.Node) hcl.Diagnostics {
 		places = n.LabelRanges
 	}
 	for _, p := range places {
-		text := strings.ReplaceAll(string(p.SliceBytes(r.text)), `\"`, `"`)
+		written := string(p.SliceBytes(r.text)) // as it is in a heredoc
+		text := written + "\n" + unescaped.Replace(written)
 		if slices.ContainsFunc(r.known, func(k *regexp.Regexp) bool { return k.MatchString(text) }) ||
 			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool {
 				return p.Re != nil && p.Re().MatchString(text)
