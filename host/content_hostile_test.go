@@ -46,7 +46,8 @@ func TestReadRefusesIrregularFiles(t *testing.T) {
 			"write /etc/"+name+": not a regular file, which a write would replace; remove it first")
 		assert.Equal(t, before, stat(t, at("etc/"+name)).Ino, name)
 	}
-	for name, want := range map[string][]byte{"file": []byte("text"), "to-file": []byte("text"), "masked": {}, "missing": nil} {
+	text := []byte("text")
+	for name, want := range map[string][]byte{"file": text, "to-file": text, "masked": {}, "missing": nil} {
 		got, err := i.Content("/etc/" + name)
 		require.NoError(t, err, name)
 		assert.Equal(t, want, got, name)

@@ -92,7 +92,8 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 		}
 	})
 	t.Run("Karpenter: Bottlerocket", func(t *testing.T) {
-		text := rendered(t, "bottlerocket", strings.Replace(kubelet, "  podsPerCore: 2\n", "", 1)+"localStorage: {strategy: raid0}\n")
+		known := strings.Replace(kubelet, "  podsPerCore: 2\n", "", 1)
+		text := rendered(t, "bottlerocket", known+"localStorage: {strategy: raid0}\n")
 		document, err := nodeconfig.ReadTOML([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, int64(50), lookup(document, "settings", "kubernetes", "image-gc-high-threshold-percent"))
@@ -186,7 +187,8 @@ func TestContradictionsAreRefused(t *testing.T) {
 	const taint = "kubelet: {registerWithTaints: [{key: a, value: b, effect: NoSchedule}]}\n"
 	assert.Contains(t, rendered(t, "al2", taint), "--kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n")
 	_, err := Render("karpenter", "al2023", describe(t, taint+"ami: ami-0123456789abcdef0\nrole: r\n"))
-	assert.EqualError(t, err, "writing user data for karpenter: taints: karpenter.sh/unregistered:NoExecute contradicts kubelet.registerWithTaints: a=b:NoSchedule")
+	assert.EqualError(t, err, "writing user data for karpenter: taints: karpenter.sh/unregistered:NoExecute "+
+		"contradicts kubelet.registerWithTaints: a=b:NoSchedule")
 	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
 	_, err = Render("bottlerocket", "", n)
 	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.max-pods: 20 contradicts 10 of the rest of the description")

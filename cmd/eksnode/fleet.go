@@ -364,10 +364,10 @@ func (r *fleetReport) text(p *printer) {
 	}
 	for _, n := range r.Nodes {
 		for _, found := range n.Findings {
-			p.line("finding        %s: %s  (%s)", n.Instance, show.Line(found.Target), found.Reason)
+			p.line("finding        %s: %s  (%s)", n.Instance, line(found.Target), line(found.Reason))
 		}
 		if n.Error != "" {
-			p.line("unknown        %s: %s", n.Instance, show.Line(n.Error))
+			p.line("unknown        %s: %s", n.Instance, line(n.Error))
 			continue
 		}
 		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"),

@@ -176,7 +176,8 @@ func TestTheNumberOfVolumesIsLimited(t *testing.T) {
 // An audit copies a volume in several places, whose size the image must not choose.
 func TestVolumesAtTheSamePlaceAreNotRead(t *testing.T) {
 	const one = "segment_count = 1"
-	twice := "segment_count = 2\n segment2 { extent_count = 5\n type = \"striped\"\n stripe_count = 1\n stripes = [ \"pv0\", 4 ] }"
+	twice := "segment_count = 2\n segment2 { extent_count = 5\n type = \"striped\"\n stripe_count = 1\n " +
+		"stripes = [ \"pv0\", 4 ] }"
 	for text, want := range map[string][]string{
 		volumeText: {"", "another volume, or another part of it, is at the same place"},
 		strings.Replace(volumeText, one, twice, 1): {"another volume, or another part of it, is at the same place"},

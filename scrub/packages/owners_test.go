@@ -22,7 +22,8 @@ import (
 // as /bin into /usr/bin. Owners are found by the resolved path.
 func TestOwnersAreFoundByResolvedPath(t *testing.T) {
 	h := hosttest.Root(t, map[string]string{
-		"bin": "-> usr/bin", "lib": "-> /usr/lib", "usr/bin/tool": "x", "usr/lib/a/b": "x", "usr/lib/ab": "x", "srv/free": "x",
+		"bin": "-> usr/bin", "lib": "-> /usr/lib", "usr/bin/tool": "x", "usr/lib/a/b": "x", "usr/lib/ab": "x",
+		"srv/free":                          "x",
 		"var/lib/dpkg/info/tool:amd64.list": "/.\n/bin\n/bin/tool\n/lib/a/b\n/lib/a/missing\n/lib/ab\n/usr/../srv/./up\n",
 	})
 	owners, err := ReadOwners(t.Context(), h)
@@ -46,7 +47,9 @@ func TestOwnersAreFoundByResolvedPath(t *testing.T) {
 func FuzzLists(f *testing.F) {
 	f.Add("/.\n/usr\n/usr/bin/tool\n", "%FILES%\nusr/\nusr/bin/tool\n\n%BACKUP%\netc/x\t0\n", "Package: tool\nStatus: install ok installed\n")
 	f.Add("\x00\x00", "%FILES%\n../../etc/passwd\n", "Package:\n\n\nStatus: installed")
-	h := hosttest.Root(f, map[string]string{"var/lib/dpkg/info/tool.list": "", "var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/files": ""})
+	h := hosttest.Root(f, map[string]string{
+		"var/lib/dpkg/info/tool.list": "", "var/lib/dpkg/status": "", "var/lib/pacman/local/tool-1-1/files": "",
+	})
 	f.Fuzz(func(t *testing.T, list, files, status string) {
 		for name, text := range map[string]string{"var/lib/dpkg/info/tool.list": list, "var/lib/dpkg/status": status, "var/lib/pacman/local/tool-1-1/files": files} {
 			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o644))
@@ -152,7 +155,9 @@ func TestOriginalsOfDpkgAndPacman(t *testing.T) {
 }
 
 func TestDamagedManifestsAreNamed(t *testing.T) {
-	h := hosttest.Root(t, map[string]string{"var/lib/pacman/local/a-1-1/mtree": "\x1f\x8bno", "var/lib/pacman/local/a-1-1/files": ""})
+	h := hosttest.Root(t, map[string]string{
+		"var/lib/pacman/local/a-1-1/mtree": "\x1f\x8bno", "var/lib/pacman/local/a-1-1/files": "",
+	})
 	_, err := ReadOriginals(t.Context(), h)
 	assert.EqualError(t, err, "reading pacman's database: the checksums of a-1-1: unexpected EOF")
 }
@@ -161,7 +166,10 @@ func TestDamagedManifestsAreNamed(t *testing.T) {
 func FuzzOriginals(f *testing.F) {
 	f.Add(md5Of("")+"  usr/bin/tool\n", "Package: tool\nConffiles:\n /etc/x "+md5Of("")+"\n", "/a\n/b\nc\n", "./usr/bin/\\057x sha256digest="+sha256Of("")+"\n")
 	f.Add("\x00  ../../x\n", "Conffiles:\n x y\n /\n", "\n\n\n", "\x1f\x8b")
-	h := hosttest.Root(f, map[string]string{"var/lib/dpkg/info/tool.md5sums": "", "var/lib/dpkg/status": "", "var/lib/dpkg/diversions": "", "var/lib/pacman/local/tool-1-1/mtree": "", "var/lib/pacman/local/tool-1-1/files": ""})
+	h := hosttest.Root(f, map[string]string{
+		"var/lib/dpkg/info/tool.md5sums": "", "var/lib/dpkg/status": "", "var/lib/dpkg/diversions": "",
+		"var/lib/pacman/local/tool-1-1/mtree": "", "var/lib/pacman/local/tool-1-1/files": "",
+	})
 	f.Fuzz(func(t *testing.T, sums, status, diversions, mtree string) {
 		for name, text := range map[string]string{"var/lib/dpkg/info/tool.md5sums": sums, "var/lib/dpkg/status": status, "var/lib/dpkg/diversions": diversions, "var/lib/pacman/local/tool-1-1/mtree": mtree} {
 			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o644))

@@ -48,7 +48,9 @@ func TestMachineFacts(t *testing.T) {
 }
 
 func TestFactsOfAMinimalMachine(t *testing.T) {
-	h := hosttest.Root(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"})
+	h := hosttest.Root(t, map[string]string{
+		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
+	})
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{

@@ -68,7 +68,8 @@ btrfs -q subvolume create /mnt/var; cp -a "$2/." /mnt/root; umount /mnt`,
 	require.NoError(t, err)
 	defer file.Close()
 	var size int64
-	_, err = diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given(t), Input: "x", Progress: t.Output()}.Run(t.Context(), &size)
+	work := diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given(t), Input: "x", Progress: t.Output()}
+	_, err = work.Run(t.Context(), &size)
 	require.NoError(t, err)
 }
 
@@ -221,7 +222,8 @@ func TestAKilledAuditLeavesNothing(t *testing.T) {
 	require.Error(t, cmd.Wait(), "the audit was killed before its end")
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join("/proc", child))
-		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE"), folder)
+		loops := testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(loops, folder)
 	}, time.Minute, time.Millisecond)
 	assert.Empty(t, left())
 }

@@ -206,10 +206,16 @@ func TestAnImageIsOneComponent(t *testing.T) {
 	m := described()
 	digest := m.Images[0].Digest
 	const byDigest = "registry.k8s.io/etcd@"
-	m.Images = append(m.Images, Image{Name: "registry.k8s.io/pause@" + digest, Digest: digest}, Image{Name: "sha256:" + strings.Repeat("c", 64), Digest: digest}, Image{Name: byDigest + digest, Digest: digest})
+	for _, name := range []string{
+		"registry.k8s.io/pause@" + digest, "sha256:" + strings.Repeat("c", 64), byDigest + digest,
+	} {
+		m.Images = append(m.Images, Image{Name: name, Digest: digest})
+	}
 	all := m.Components()
 	require.Len(t, all, 4)
-	assert.Equal(t, []string{"registry.k8s.io/etcd", "", "pkg:oci/etcd@" + escape(digest) + "?repository_url=registry.k8s.io%2Fetcd"}, []string{all[2].Name, all[2].Version, all[2].PackageURL})
+	assert.Equal(t, "registry.k8s.io/etcd", all[2].Name)
+	assert.Empty(t, all[2].Version)
+	assert.Equal(t, "pkg:oci/etcd@"+escape(digest)+"?repository_url=registry.k8s.io%2Fetcd", all[2].PackageURL)
 	assert.Equal(t, "3.10", all[3].Version)
 }
 

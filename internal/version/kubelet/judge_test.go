@@ -166,7 +166,10 @@ func flagLines(flags map[string]Flag) string {
 
 // judgedElsewhere are flags that userdata or a later part of the kubelet checks, or of unusual types.
 func judgedElsewhere() []string {
-	return []string{"eviction-soft", "node-labels", "register-with-taints", "reserved-memory", "vmodule", "version", "help", "manifest-url-header", "log-text-info-buffer-size", "log-json-info-buffer-size"}
+	return []string{
+		"eviction-soft", "node-labels", "register-with-taints", "reserved-memory", "vmodule", "version", "help",
+		"manifest-url-header", "log-text-info-buffer-size", "log-json-info-buffer-size",
+	}
 }
 
 func compare(t *testing.T, name, text string) {
