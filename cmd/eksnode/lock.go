@@ -107,8 +107,12 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		if file.exists {
 			why = "has no versions"
 		}
-		return fmt.Errorf("the lock file %s %s; name the kubelets with --kubernetes-version, such as 1.36.3",
-			l.file, why)
+		instead := ""
+		if l.update {
+			instead = ", without --update"
+		}
+		return fmt.Errorf("the lock file %s %s; name the kubelets with --kubernetes-version, such as 1.36.3%s",
+			l.file, why, instead)
 	}
 	if err := l.check(); err != nil {
 		return err
